@@ -32,7 +32,7 @@ _Files: Any = IndexDataCacheFile
 """Numba's own, which has no types."""
 
 
-class _Told(event.Listener):
+class _CompilingNotice(event.Listener):
     """Listener that tells, once, that something is being compiled: it was not kept."""
 
     _told = False
@@ -46,7 +46,7 @@ class _Told(event.Listener):
         """Do nothing: what comes next tells of itself."""
 
 
-LISTENER: Final = _Told()
+LISTENER: Final = _CompilingNotice()
 event.register("numba:compile", LISTENER)  # type: ignore[no-untyped-call]  # no types
 
 

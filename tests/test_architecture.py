@@ -251,6 +251,26 @@ def test_every_folder_of_the_package_is_a_room() -> None:
     assert {room(path, ROOT) for path in files(ROOT)} <= known
 
 
+def twice(root: Path) -> dict[str, list[str]]:
+    """Modules of each class name that more than one has."""
+    homes: dict[str, list[str]] = {}
+    for path in files(root):
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(root)))
+    return {name: places for name, places in homes.items() if len(places) > 1}
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    assert twice(ROOT) == {}
+
+
+def test_a_planted_second_meaning_is_found(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.py").write_text("class Plan:\n    pass\n", encoding="utf-8")
+    assert twice(tmp_path) == {"Plan": ["one.py", "other.py"]}
+
+
 def test_only_the_command_line_prints() -> None:
     for path in files(ROOT):
         if room(path, ROOT) == "cli" or "print(" not in path.read_text("utf-8"):
@@ -312,7 +332,7 @@ SCALES = {float(text) for text in WRITTEN}
 def bounded(node: ast.AST) -> bool:
     """Whether a call gives the bounds of a fitted constant, which are values with a unit."""
     name = node.func if isinstance(node, ast.Call) else None
-    return isinstance(name, ast.Name) and name.id == "Constant"
+    return isinstance(name, ast.Name) and name.id == "FormConstant"
 
 
 @pytest.mark.slow

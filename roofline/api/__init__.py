@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from roofline.api.simulation import simulate as simulate
     from roofline.api.speculation import speculate as speculate
     from roofline.api.sweeps import sweep as sweep
-    from roofline.interop.results import Given as Given
+    from roofline.interop.results import RunOptions as RunOptions
 
 _MODULES: Final = {
     "analysis": ("analyze", "explain", "paging"),
@@ -41,7 +41,7 @@ _MODULES: Final = {
     "disaggregation": ("disaggregate",),
     "learning": ("learn_engine", "learn_log"),
     "measured": ("compare_measured",),
-    "measured_rows": ("Given",),
+    "measured_rows": ("RunOptions",),
     "parameters": ("DEFAULT_GPU", "DEFAULT_MODEL", "Convention"),
     "planning": ("plan",),
     "scores": ("scoreboard",),

@@ -82,7 +82,7 @@ def analyze(asked: Analysis) -> Result:
             | {"`stages`": bool(asked.stages), "`microbatches`": asked.microbatches != 0},
         )
         many = asked.gpus or 1
-        base = setting.deployed_as(
+        base = setting.make_asked_deployment(
             asked, network, device, box or setting.roomiest(device, many), options=options
         )
         base = setting.profiled(base, asked.profile)
@@ -153,7 +153,7 @@ def analyze(asked: Analysis) -> Result:
         held = precision.named(asked.weights or setting.default_format(network))
         cache = held if asked.kv == "auto" else precision.named(asked.kv)
         return lecture.analyze(network, device, workload, held, cache, int(arranged.tp))
-    deployment = setting.deployed_as(
+    deployment = setting.make_asked_deployment(
         asked, network, device, box, arranged, options=options, offload=offload
     )
     if not degrees.automatic:
@@ -241,7 +241,7 @@ def paging(asked: Paging) -> Result:
     options = Options(cuda_graphs=asked.cuda_graphs)
     return paged_result(
         paged(
-            setting.deployed_as(asked, network, device, box, layout, options=options),
+            setting.make_asked_deployment(asked, network, device, box, layout, options=options),
             Workload(**(shared(asked, Workload) | {"samples": 1})),
             samples=asked.samples,
             beams=asked.beams,

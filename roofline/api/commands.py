@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from roofline import schema
 from roofline.api import setting
-from roofline.api.parameters import Serving
+from roofline.api.parameters import ServeCommandQuestion
 from roofline.api.question import question
 from roofline.api.serving_room import (
     checkpoint,
@@ -32,17 +32,17 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import targets, vllm
 from roofline.interop.commands.command import shell
 from roofline.interop.commands.memory import converted
-from roofline.interop.commands.reading import Read
+from roofline.interop.commands.reading import ParsedCommand
 from roofline.interop.commands.served import (
     METHODS,
     Adapters,
-    Load,
-    Offloaded,
-    Pool,
-    Served,
-    Share,
+    BenchmarkLoad,
+    DraftSettings,
+    OffloadedWeights,
+    PrefillServers,
+    ReplicaServer,
+    ServerMemory,
     Site,
-    Speculation,
 )
 from roofline.model import precision
 from roofline.model.architecture import Architecture
@@ -56,7 +56,7 @@ AUTO: Final = "auto"
 """Target that stands for the fastest engine."""
 
 
-def about(served: Served, deployment: Deployment) -> dict[str, Any]:
+def about(served: ReplicaServer, deployment: Deployment) -> dict[str, Any]:
     """Network, devices and formats of a server, as plain values."""
     gpu = deployment.node.gpu
     return {
@@ -73,7 +73,7 @@ def about(served: Served, deployment: Deployment) -> dict[str, Any]:
     }
 
 
-def settings(served: Served, deployment: Deployment, share: float | None) -> Table:
+def settings(served: ReplicaServer, deployment: Deployment, share: float | None) -> Table:
     """Settings of the server, in words."""
     draft = served.speculation
     drafts = "none" if draft is None else f"{draft.tokens} by {draft.method} {draft.model}".strip()
@@ -113,7 +113,7 @@ def _or_own(value: int | None) -> str:
 
 
 def asking(
-    served: Served, deployment: Deployment, share: float | None, node: list[str]
+    served: ReplicaServer, deployment: Deployment, share: float | None, node: list[str]
 ) -> tuple[str, str]:
     """Commands of roofline about the same deployment."""
     layout, outside = deployment.layout, deployment.offload.weights
@@ -150,8 +150,8 @@ def asking(
     )
 
 
-@question(Serving)
-def serve_command(asked: Serving) -> Result:
+@question(ServeCommandQuestion)
+def serve_command(asked: ServeCommandQuestion) -> Result:
     """Write the command that starts a deployment, and the one that measures it.
 
     Returns:
@@ -173,7 +173,7 @@ def serve_command(asked: Serving) -> Result:
     setting.check_share(asked.memory_utilization)
     if not 1 <= asked.port < 2**16:
         raise InputError(f"port is {asked.port}", hint="give a number from 1 to 65535")
-    load = Load(asked.prompt, asked.output, asked.concurrency)
+    load = BenchmarkLoad(asked.prompt, asked.output, asked.concurrency)
     network = setting.network_of(asked.model)
     device, box = setting.machine_of(asked.gpu, asked.node, None)
     degrees = setting.degrees_of(asked)
@@ -190,7 +190,7 @@ def serve_command(asked: Serving) -> Result:
         lengths = [each.max_context for each in (served, before.served) if each.max_context]
         both = min(lengths, default=None)  # a sequence goes through either
         served = replace(served, max_context=both)
-        pool = Pool(replace(before.served, max_context=both), before.site)
+        pool = PrefillServers(replace(before.served, max_context=both), before.site)
         more = before.served.replicas * before.deployment.devices
     written = targets.write(target, served, decode.site, pool)
     said = (*priced, *decode.notes, *(before.notes if before else ()))
@@ -217,14 +217,19 @@ def serve_command(asked: Serving) -> Result:
 class _Server(Struct, frozen=True):
     """A server as it is written: settings, machine, deployment, and notes on them."""
 
-    served: Served
+    served: ReplicaServer
     site: Site
     deployment: Deployment
     notes: tuple[str, ...]
 
 
 def _prefill(
-    asked: Serving, named: str, device: Gpu, box: Node | None, network: Architecture, load: Load
+    asked: ServeCommandQuestion,
+    named: str,
+    device: Gpu,
+    box: Node | None,
+    network: Architecture,
+    load: BenchmarkLoad,
 ) -> _Server | None:
     """Servers of prefill beside those of decode, with the same limits; None where none are asked.
 
@@ -236,25 +241,25 @@ def _prefill(
         return None
     if asked.prefill_replicas < 1:
         raise InputError(f"{asked.prefill_replicas} servers of prefill", hint="give 1 or more")
-    alone = Serving(**vars(asked) | {"draft": "", "draft_model": ""})
+    alone = ServeCommandQuestion(**vars(asked) | {"draft": "", "draft_model": ""})
     arranged = parse_layout(asked.prefill)
     return _server(alone, named, device, box, network, arranged, asked.prefill_replicas, load)
 
 
 def _server(
-    asked: Serving,
+    asked: ServeCommandQuestion,
     named: str,
     device: Gpu,
     box: Node | None,
     network: Architecture,
     arranged: Layout,
     replicas: int,
-    load: Load,
+    load: BenchmarkLoad,
 ) -> _Server:
     """A server of an engine in a layout, as it is asked for."""
     cache = asked.kv if asked.kv == "auto" else precision.named(asked.kv).name
     outside = asked.offload_weights
-    deployment = setting.deployed(
+    deployment = setting.make_deployment(
         network,
         device,
         box,
@@ -270,7 +275,7 @@ def _server(
     memory = (
         usual_memory(named, deployment)
         if asked.memory_utilization is None
-        else Share(asked.memory_utilization)
+        else ServerMemory(asked.memory_utilization)
     )
     if asked.draft == "mtp" and MTP not in network.other_parameters:
         raise InputError(
@@ -283,7 +288,7 @@ def _server(
         if budget is not None and named == vllm.NAME:
             sequences = min(sequences, max(budget, 1))  # as the engine does by itself
     name, unpublished = checkpoint(asked.model)
-    wanted = Served(
+    wanted = ReplicaServer(
         named,
         name,
         arranged,
@@ -297,7 +302,7 @@ def _server(
         chunked_prefill=asked.chunked_prefill,
         prefix_caching=asked.prefix_caching,
         cuda_graphs=asked.cuda_graphs,
-        offloaded=Offloaded(outside) if outside else None,
+        offloaded=OffloadedWeights(outside) if outside else None,
         speculation=_speculation(asked.draft, asked.draft_tokens, asked.draft_model),
         adapters=_adapters(deployment),
     )
@@ -325,7 +330,7 @@ def _adapters(deployment: Deployment) -> Adapters | None:
     return Adapters(lora.kept, lora.lora_rank) if lora.adapters else None
 
 
-def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
+def _speculation(draft: str, tokens: int, model: str) -> DraftSettings | None:
     if not draft:
         if model:
             raise InputError("a draft model without `draft`", hint="say `draft=eagle` or model")
@@ -333,7 +338,7 @@ def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
     method = next((name for name in METHODS if name == draft.strip().lower()), None)
     if method is None:
         raise not_one_of("draft", draft, METHODS)
-    return Speculation(method, tokens, head(model) if model else "")
+    return DraftSettings(method, tokens, head(model) if model else "")
 
 
 def parse_command(
@@ -416,7 +421,7 @@ def _understood(
     model: str | Architecture,
     files: Mapping[str, str] | None,
     source: str = "command",
-) -> tuple[Read, Deployment, float | None]:
+) -> tuple[ParsedCommand, Deployment, float | None]:
     device, box = machine_of(gpu, node, None)
 
     def read_file(name: str) -> Document:

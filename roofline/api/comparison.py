@@ -3,7 +3,7 @@
 from typing import Final
 
 from roofline.api import setting
-from roofline.api.parameters import Comparison, Layouts
+from roofline.api.parameters import Comparison, LayoutComparison
 from roofline.api.question import question, refuse_unused, shared
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.sampling import LIKELIEST
@@ -70,8 +70,8 @@ def compare(asked: Comparison) -> Result:
     )
 
 
-@question(Layouts)
-def layouts(asked: Layouts) -> Result:
+@question(LayoutComparison)
+def layouts(asked: LayoutComparison) -> Result:
     """Price every layout of a network on a number of GPUs, best first.
 
     Returns:
@@ -79,7 +79,9 @@ def layouts(asked: Layouts) -> Result:
             objective, with the reason).
     """
     network, device, box = setting.subject_of(asked)
-    base = setting.deployed_as(asked, network, device, box or setting.roomiest(device, asked.gpus))
+    base = setting.make_asked_deployment(
+        asked, network, device, box or setting.roomiest(device, asked.gpus)
+    )
     work = shared(asked, Workload)
     if network.is_encoder:
         work["output"] = 1

@@ -7,22 +7,22 @@ import numpy as np
 from roofline.api import setting
 from roofline.api.parameters import Planning
 from roofline.api.question import refuse_unused
-from roofline.api.workload import Wanted, changed, curve_of
+from roofline.api.workload import OfferedLoad, changed, curve_of
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
 from roofline.serving.requests import Requests
-from roofline.serving.run.result import Load
-from roofline.serving.run.routing import Schedule
+from roofline.serving.run.result import ServiceLoad
+from roofline.serving.run.routing import ReplicaSchedule
 from roofline.serving.traffic.rate_curve import RateCurve, recorded_curve
 from roofline.serving.traffic.traffic import Poisson
-from roofline.study.plan.day import Follow
-from roofline.study.plan.scaling import LOAD, Scaled, followed, policy_of
+from roofline.study.plan.day import FollowRule
+from roofline.study.plan.scaling import LOAD, ScaledPool, followed, policy_of
 from roofline.study.plan.start_up import check_start, start_up
 
 
-def at_peak(wanted: Wanted) -> tuple[Wanted, RateCurve | None]:
+def at_peak(wanted: OfferedLoad) -> tuple[OfferedLoad, RateCurve | None]:
     """Load at the peak of its rate curve, and the curve; None where it has none."""
     if wanted.trace:
         curve = curve_of(wanted.rate_curve) if wanted.rate_curve else None
@@ -49,7 +49,7 @@ def following(
     curve: RateCurve | None,
     devices: Sequence[str | Gpu | None],
     held: Sequence[float | None],
-) -> Follow | None:
+) -> FollowRule | None:
     """Policy and prices of a fleet that follows a rate curve; None where there is no curve.
 
     Args:
@@ -77,12 +77,12 @@ def following(
         {"a load in `scaling`": bool(policy.load)},
     )
     check_start(policy.start)
-    return Follow(curve, policy, known)
+    return FollowRule(curve, policy, known)
 
 
 def scheduled(
-    scaling: str, load: Load, made: Requests, deployment: Deployment, saturation: float
-) -> tuple[Load, Schedule]:
+    scaling: str, load: ServiceLoad, made: Requests, deployment: Deployment, saturation: float
+) -> tuple[ServiceLoad, ReplicaSchedule]:
     """Load with its rate curve, and the replicas of a simulation that follow it.
 
     Args:
@@ -106,9 +106,9 @@ def scheduled(
     curve = load.curve or recorded_curve(made.arrival, load.name)
     carries = saturation * (policy.load or LOAD)
     start_s = start_up(deployment, policy.start).seconds
-    hours = followed(curve, Scaled(carries, saturation, deployment.devices, start_s), policy)
+    hours = followed(curve, ScaledPool(carries, saturation, deployment.devices, start_s), policy)
     last = float(made.arrival[-1])
     periods = np.arange(np.ceil(last / curve.period_s) or 1.0)[:, None] * curve.period_s
     starts = (periods + hours.ready.starts_s).ravel()
     counts = np.tile(np.maximum(hours.ready.values, 1.0), len(periods)).astype(np.int64)
-    return replace(load, curve=curve), Schedule(starts, counts, hours.paid.until(last))
+    return replace(load, curve=curve), ReplicaSchedule(starts, counts, hours.paid.until(last))

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from roofline.api import setting
-from roofline.api.parameters import Pools
+from roofline.api.parameters import PoolComparison
 from roofline.api.question import question, refuse_unused
 from roofline.api.setting import check_groups
 from roofline.bench.end_to_end.naming import number_format
@@ -28,8 +28,8 @@ from roofline.serving.workload import Workload
 from roofline.table import Result
 
 
-@question(Pools)
-def disaggregate(asked: Pools) -> Result:
+@question(PoolComparison)
+def disaggregate(asked: PoolComparison) -> Result:
     """Say what disaggregated serving costs: instances of each kind, TTFT, TPOT, transfer, price.
 
     Returns:
@@ -61,7 +61,9 @@ def disaggregate(asked: Pools) -> Result:
 
     def instance(phase: str, on: Gpu, where: Node | None, options: Options = text) -> Deployment:
         with prefixed(f"{phase} pool"):
-            return setting.deployed_as(asked, network, on, where, layouts[phase], options=options)
+            return setting.make_asked_deployment(
+                asked, network, on, where, layouts[phase], options=options
+            )
 
     # Towers are where prompts are prefilled unless they have a pool of their own.
     inside = text if asked.encode else seen
@@ -118,7 +120,7 @@ def disaggregate(asked: Pools) -> Result:
     )
 
 
-def _fed(asked: Pools, whole: Deployment, groups: int, workload: Workload) -> list[Ratio]:
+def _fed(asked: PoolComparison, whole: Deployment, groups: int, workload: Workload) -> list[Ratio]:
     """Attention instances beside the feed-forward pool that is asked for, the best first.
 
     With more than one group those, else as many as have most tokens a second for each GPU. [1]
@@ -128,7 +130,9 @@ def _fed(asked: Pools, whole: Deployment, groups: int, workload: Workload) -> li
     if asked.ffn_gpu is not None:
         device, _ = setting.machine_of(asked.ffn_gpu, None, None)
         node = hardware.default_node(device, int(layout.devices))
-        alone = setting.deployed_as(asked, whole.architecture, device, node, options=whole.options)
+        alone = setting.make_asked_deployment(
+            asked, whole.architecture, device, node, options=whole.options
+        )
         calibration, precision = alone.calibration, alone.precision
     room = None
     if asked.gpus is not None:

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from roofline.api.analysis import analyze
-from roofline.api.parameters import Analysis, Serving
+from roofline.api.parameters import Analysis, ServeCommandQuestion
 from roofline.api.question import parameters_of
 from roofline.errors import InfeasibleError, InputError, RooflineError
 from roofline.interop.commands import targets
@@ -14,7 +14,7 @@ CANDIDATES: Final = tuple(name for name in targets.ENGINES if targets.PRICED_AS[
 NOT_MEASURED: Final = "it was not measured on such devices, and its bounds are no forecast"
 
 
-def fastest(asked: Serving) -> tuple[str, tuple[str, ...]]:
+def fastest(asked: ServeCommandQuestion) -> tuple[str, tuple[str, ...]]:
     """Name of the engine with most output tokens a second at the benchmark's load, and notes.
 
     Each is priced as `roofline.api.analyze` does, with a batch that is kept full.

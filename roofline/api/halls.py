@@ -12,7 +12,7 @@ from roofline.hardware.machine import Gpu
 from roofline.records import replace
 from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes
-from roofline.study.plan.candidate import Kind
+from roofline.study.plan.candidate import DeploymentKind
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.hall import (
     Ceiling,
@@ -109,7 +109,7 @@ def check_owned(asked: Planning) -> None:
 
 
 def filled_halls(
-    kinds: Sequence[Kind],
+    kinds: Sequence[DeploymentKind],
     ceilings: Mapping[str, Ceiling],
     demand: Demand,
     goal: Goal,

@@ -17,7 +17,7 @@ from roofline.serving.diffusion import seeing_both_ways
 from roofline.serving.drafts import Draft
 from roofline.serving.facility import Facility
 from roofline.serving.simulate.denoising import BlockDiffusion
-from roofline.study.plan.candidate import Kind, PriceUncertainty, Speculation
+from roofline.study.plan.candidate import DeploymentKind, PlannedDrafts, PriceUncertainty
 from roofline.study.plan.hall import Ceiling
 
 
@@ -46,20 +46,20 @@ class Kinds(Struct, frozen=True):
     caches: tuple[str, ...]
     ceilings: Mapping[str, Ceiling]
     facility: Facility | None
-    speculation: Speculation | None
+    speculation: PlannedDrafts | None
     blocks: BlockDiffusion | None = None
     refused: list[str] = []
     """Reasons why some are left out, as they are met."""
     formats: dict[str, tuple[str | None, str]] = {}
     """Formats of weights and cache as they were asked for, by the name of a kind."""
 
-    def __call__(self, most: int, narrower: str | None = None) -> tuple[Kind, ...]:
+    def __call__(self, most: int, narrower: str | None = None) -> tuple[DeploymentKind, ...]:
         """Kinds with room for so many devices, perhaps with narrower weights.
 
         Raises:
             MissingRateError: No device has rates for them.
         """
-        asked, out = self.asked, list[Kind]()
+        asked, out = self.asked, list[DeploymentKind]()
         errors: list[RooflineError] = []
         for each, price in zip(self.devices, self.prices, strict=True):
             device, box = setting.machine_of(each, asked.node, price)
@@ -67,7 +67,7 @@ class Kinds(Struct, frozen=True):
             own = min(most, self.ceilings[device.name].gpus) if self.ceilings else most
             for stored, cache in product((narrower,) if narrower else self.stores, self.caches):
                 try:
-                    base = setting.deployed(
+                    base = setting.make_deployment(
                         self.network,
                         device,
                         box or setting.roomiest(device, own),
@@ -86,7 +86,7 @@ class Kinds(Struct, frozen=True):
                 if self.speculation is not None:
                     self.speculation.draft(base)  # that there can be none is told at once
                 memory, sure = asked.memory_utilization, _uncertainty(base)
-                kind = Kind(
+                kind = DeploymentKind(
                     base,
                     device.usd_per_hour,
                     memory,

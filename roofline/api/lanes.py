@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from roofline.api.setting import deployed, priced, roomiest
+from roofline.api.setting import make_deployment, priced, roomiest
 from roofline.api.speculation import draft_of, rates_of
 from roofline.bench.engine_profiles import engine_misses
 from roofline.cost.deployment import Deployment, Options
@@ -24,15 +24,23 @@ from roofline.study.choice import choose
 from roofline.study.grid import Name
 from roofline.study.layouts import candidates, one_by_one
 from roofline.study.rows import DEGREES
-from roofline.study.scenario.scenario import AUTO, Drafting, Every, Lane, Patch, Scenario, Technique
+from roofline.study.scenario.scenario import (
+    AUTO,
+    DraftAxis,
+    LayoutsOnGpus,
+    Patch,
+    Scenario,
+    SliceDeployment,
+    Technique,
+)
 
 
-class Lanes(Struct, frozen=True):
+class ScenarioLanes(Struct, frozen=True):
     """Lanes of a scenario by their names; can be sent to another process."""
 
     scenario: Scenario
 
-    def __call__(self, names: Mapping[str, Name]) -> Lane:
+    def __call__(self, names: Mapping[str, Name]) -> SliceDeployment:
         """Lane with its deployment; where there can be none, with the reason."""
         named = {name: str(value) for name, value in names.items()}
         patch = next(each for each in self.scenario.patches if each.name == named["patch"])
@@ -43,7 +51,7 @@ class Lanes(Struct, frozen=True):
         )
         loads = (each for each in self.scenario.workloads if each.name == named["workload"])
         layout = parse(named["layout"])
-        lane = Lane(
+        lane = SliceDeployment(
             labels=self._labels(named, layout, patch, technique),
             technique=technique,
             traffic=next(loads, None),
@@ -79,13 +87,15 @@ class Lanes(Struct, frozen=True):
             out |= {"workload": named["workload"], "policy": named["policy"]}
         return out
 
-    def _deployed(self, lane: Lane, named: Mapping[str, str], layout: Layout, patch: Patch) -> Lane:
+    def _deployed(
+        self, lane: SliceDeployment, named: Mapping[str, str], layout: Layout, patch: Patch
+    ) -> SliceDeployment:
         gpu, box = self.machine(named["machine"], patch)
         network, kv = self.network(named["model"], gpu, named, patch)
         technique = lane.technique
 
         def on(device: Gpu, where: Node | None, arranged: Layout) -> Deployment:
-            return deployed(
+            return make_deployment(
                 network,
                 device,
                 where,
@@ -120,7 +130,7 @@ class Lanes(Struct, frozen=True):
                     hint="use tensor, expert and attention data parallelism",
                 )
             draft = draft_of(asked.draft, target, asked.weights, None, self.scenario.calibration)
-            drafting = Drafting(
+            drafting = DraftAxis(
                 draft, rates_of(asked.acceptance, asked.acceptance_spread), asked.length
             )
         if (pools := technique.disaggregation) is not None:
@@ -165,7 +175,7 @@ class Lanes(Struct, frozen=True):
                 setup = settings.apply(setup, settings.parse(changes))
         return setup.network, setup.kv_format
 
-    def found(self, model: str, machine: str, every: Every) -> tuple[str, ...]:
+    def found(self, model: str, machine: str, every: LayoutsOnGpus) -> tuple[str, ...]:
         """Layouts of a network on a machine: every one, or the best of so many GPUs each.
 
         LayoutError where there is none.
@@ -179,7 +189,7 @@ class Lanes(Struct, frozen=True):
             try:
                 where = box or roomiest(gpu, count)
                 if every.choose:
-                    base = deployed(
+                    base = make_deployment(
                         network,
                         gpu,
                         where,

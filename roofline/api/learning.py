@@ -11,23 +11,23 @@ from roofline.api.measured import read
 from roofline.api.measured_rows import check, completed, row
 from roofline.bench.end_to_end import cases, profiles
 from roofline.bench.end_to_end.held_out import DEVIATIONS
-from roofline.bench.end_to_end.learning import Learnt, learn
+from roofline.bench.end_to_end.learning import LearntConstants, learn
 from roofline.bench.end_to_end.logged import BEYOND, OCTAVE, LearntLog, LoggedSteps, cells_of
 from roofline.bench.end_to_end.logged import learn_log as learn_steps
 from roofline.bench.end_to_end.predicting import prepared
-from roofline.bench.end_to_end.profiles import Told
+from roofline.bench.end_to_end.profiles import ProfileEvidence
 from roofline.bench.engine_profiles import name_of
 from roofline.content import home
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.interop.engine_logs import EngineLog, read_logs
-from roofline.interop.results import Given
+from roofline.interop.results import RunOptions
 from roofline.records import replace
 from roofline.table import Result, Table, table
 from roofline.units import show
 
 if TYPE_CHECKING:
-    from roofline.bench.end_to_end.replay import Known
+    from roofline.bench.end_to_end.replay import PreparedRow
 
 FOLDER: Final = "engines"
 """Place of learnt profiles, in the folder for what the user has measured."""
@@ -37,7 +37,7 @@ def learn_engine(
     files: str | Path | Sequence[str | Path],
     *,
     format_: str = "",
-    given: Given | None = None,
+    given: RunOptions | None = None,
     out: str | Path | None = None,
 ) -> Result:
     """Refit an engine's constants to your own runs, with the error on runs left out.
@@ -56,7 +56,7 @@ def learn_engine(
         RooflineError: A file cannot be read, or there are too few runs, or of several engines.
     """
     listed = [files] if isinstance(files, str | Path) else list(files)
-    runs = read(listed, format_, given or Given())
+    runs = read(listed, format_, given or RunOptions())
     able = [run for run in runs if not run.scenario.beyond]
     rows, left_out = _priced([row(run) for run in able])
     if not rows:
@@ -85,7 +85,7 @@ def learn_engine(
 def learn_log(
     files: str | Path | Sequence[str | Path],
     *,
-    given: Given | None = None,
+    given: RunOptions | None = None,
     out: str | Path | None = None,
 ) -> Result:
     """Refit an engine's constants to the steps that its own log tells of.
@@ -106,7 +106,7 @@ def learn_log(
     """
     listed = [files] if isinstance(files, str | Path) else list(files)
     log = read_logs([Path(file) for file in listed])
-    said = given or Given()
+    said = given or RunOptions()
     known = _logged_by(log, said)
     lengths = {"prompt": said.prompt or 0.0, "output": said.output or 0.0}
     steps = LoggedSteps(known, cells_of(log.steps, known, log.capacity, **lengths))
@@ -118,7 +118,7 @@ def learn_log(
             found.learnt.engine.profile,
             found.learnt.logs,
             found.learnt.sd,
-            Told(
+            ProfileEvidence(
                 found.learnt.runs,
                 hashlib.sha256(repr(steps.cells).encode()).hexdigest()[:16],
                 f"{found.learnt.runs:,} steps of your own log, shrunk towards the shipped profile",
@@ -151,9 +151,9 @@ ANY_LENGTHS: Final = (512.0, 128.0)
 """Prompt and answer of a server whose own nobody tells; they move no step. Assumed. [token]"""
 
 
-def _logged_by(log: EngineLog, given: Given) -> "Known":
+def _logged_by(log: EngineLog, given: RunOptions) -> "PreparedRow":
     """Deployment that wrote a log, as a row of measurements."""
-    from roofline.interop.results import MeasuredRun, Measurement, Scenario
+    from roofline.interop.results import MeasuredFigure, MeasuredRun, RunScenario
 
     check(given)
     if given.engine and not engine_named(given.engine).name.startswith(log.engine):
@@ -161,14 +161,14 @@ def _logged_by(log: EngineLog, given: Given) -> "Known":
             f"{log.source} has {log.title}, and is said to be of {given.engine}",
             hint="leave engine out of `given`",
         )
-    told = Scenario(
+    told = RunScenario(
         engine=log.engine,
         load="closed",
         concurrency=max(int(max(each.running for each in log.steps)), 1),
         prompt=ANY_LENGTHS[0],
         output=ANY_LENGTHS[1],
     )
-    step = Measurement("tpot", "mean", log.steps[0].seconds, "log", "time of a step")
+    step = MeasuredFigure("tpot", "mean", log.steps[0].seconds, "log", "time of a step")
     run = MeasuredRun(log.title, log.source, told, (step,), format="log")
     run = replace(run, scenario=completed(run, replace(given, concurrency=None, rate=None)))
     rows, why = _priced([row(run)])
@@ -258,7 +258,7 @@ def _signed(seconds: float) -> str:
     return f"{sign}{show(abs(seconds), 's')}"
 
 
-def _priced(records: "Sequence[dict[str, object]]") -> "tuple[list[Known], list[str]]":
+def _priced(records: "Sequence[dict[str, object]]") -> "tuple[list[PreparedRow], list[str]]":
     import pandas as pd
 
     if not records:
@@ -268,14 +268,14 @@ def _priced(records: "Sequence[dict[str, object]]") -> "tuple[list[Known], list[
     return found, [each.why for each in (*unread, *unpriced)]
 
 
-def _written(found: Learnt, rows: "Sequence[Known]", out: Path | None) -> Path:
+def _written(found: LearntConstants, rows: "Sequence[PreparedRow]", out: Path | None) -> Path:
     digest = hashlib.sha256()
     for each in rows:
         one = each.row
         digest.update(repr((one.case, one.mode, one.batch, sorted(one.measured.items()))).encode())
     path = out or home() / FOLDER / f"{found.engine.profile}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    told = Told(
+    told = ProfileEvidence(
         found.runs,
         digest.hexdigest()[:16],
         f"{found.runs} runs of your own, shrunk towards the shipped profile",
@@ -314,7 +314,7 @@ FEW: Final = 0.5
 """Share that runs tell of the constants below which they are few. [1]"""
 
 
-def _notes(found: Learnt, refused: int) -> list[str]:
+def _notes(found: LearntConstants, refused: int) -> list[str]:
     mean = sum(each.learnt for each in found.moved) / len(found.moved)
     out = []
     if mean < FEW:

@@ -8,13 +8,13 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.api.measured_rows import METRICS, check, completed, row
-from roofline.api.parameters import Measured
+from roofline.api.parameters import MeasuredComparison
 from roofline.api.question import question, shared
 from roofline.api.scores import error_groups
-from roofline.bench.end_to_end.comparing import SPREAD_OF, Compared, compare
+from roofline.bench.end_to_end.comparing import SPREAD_OF, RunComparison, compare
 from roofline.bench.end_to_end.rules import reason
 from roofline.errors import InputError
-from roofline.interop.results import Given, MeasuredRun, read_results
+from roofline.interop.results import MeasuredRun, RunOptions, read_results
 from roofline.interop.results.run import UNITS
 from roofline.records import replace
 from roofline.table import Result, Table, table
@@ -38,19 +38,19 @@ EXPECTED: Final = 0.8
 NAMES: Final = {theirs: ours for ours, theirs in METRICS.items()}
 
 
-class Outcome(Struct, frozen=True):
+class ComparedRun(Struct, frozen=True):
     """A run, its scenario completed, with its prediction or the reason why there is none."""
 
     run: MeasuredRun
     """Measured run."""
-    found: Compared | None
+    found: RunComparison | None
     """Prediction; None where there is none."""
     why: str = ""
     """Then, why not."""
 
 
-@question(Measured)
-def compare_measured(asked: Measured) -> Result:
+@question(MeasuredComparison)
+def compare_measured(asked: MeasuredComparison) -> Result:
     """Compare results of benchmarks with predictions: errors, intervals, reasons.
 
     Returns:
@@ -65,7 +65,7 @@ def compare_measured(asked: Measured) -> Result:
     listed = [files] if isinstance(files, str | Path) else list(files)
     if not listed:
         raise InputError("no file is named", hint="give the results of a benchmark")
-    given = Given(**shared(asked, Given))
+    given = RunOptions(**shared(asked, RunOptions))
     check(given)
     own = Path(asked.profile) if asked.profile else None
     outcomes = predicted(read(listed, asked.format_, given), every=asked.every, profile=own)
@@ -82,7 +82,7 @@ def compare_measured(asked: Measured) -> Result:
     )
 
 
-def read(files: Sequence[str | Path], format_: str, given: Given) -> list[MeasuredRun]:
+def read(files: Sequence[str | Path], format_: str, given: RunOptions) -> list[MeasuredRun]:
     """Runs of files, with what options say of them."""
     runs = [run for file in files for run in read_results(Path(file), format_=format_)]
     return [replace(run, scenario=completed(run, given)) for run in runs]
@@ -90,20 +90,20 @@ def read(files: Sequence[str | Path], format_: str, given: Given) -> list[Measur
 
 def predicted(
     runs: Sequence[MeasuredRun], *, every: bool, profile: Path | None = None
-) -> list[Outcome]:
+) -> list[ComparedRun]:
     """Each run with its prediction."""
     import pandas as pd
 
     able = [place for place, run in enumerate(runs) if not run.scenario.beyond]
     if not able:
-        return [Outcome(run, None, _beyond(run)) for run in runs]
+        return [ComparedRun(run, None, _beyond(run)) for run in runs]
     frame = pd.DataFrame([row(runs[place]) for place in able])
     wanted = [_wanted(runs[place], every=every) for place in able]
     found, refused = compare(frame, wanted, profile)
     done = {able[each.known.row.place]: each for each in found}
     why = {able[each.place]: each.why for each in refused}
     return [
-        Outcome(run, done.get(place), why.get(place) or _beyond(run))
+        ComparedRun(run, done.get(place), why.get(place) or _beyond(run))
         for place, run in enumerate(runs)
     ]
 
@@ -132,7 +132,7 @@ def _wanted(run: MeasuredRun, *, every: bool) -> dict[tuple[str, str], float]:
     return out
 
 
-def _runs(outcomes: Sequence[Outcome]) -> Table:
+def _runs(outcomes: Sequence[ComparedRun]) -> Table:
     rows = []
     for number, each in enumerate(outcomes, 1):
         run, known = each.run, each.found.known if each.found else None
@@ -158,7 +158,7 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
-def _figures(outcomes: Sequence[Outcome]) -> Table:
+def _figures(outcomes: Sequence[ComparedRun]) -> Table:
     every = [each.found for each in outcomes if each.found is not None]
     rows = [
         entry
@@ -170,7 +170,7 @@ def _figures(outcomes: Sequence[Outcome]) -> Table:
 
 
 def _entries(
-    number: int, run: MeasuredRun, found: Compared, every: Sequence[Compared]
+    number: int, run: MeasuredRun, found: RunComparison, every: Sequence[RunComparison]
 ) -> Iterator[dict[str, Any]]:
     for figure in found.figures:
         metric = NAMES[figure.metric]
@@ -189,7 +189,7 @@ def _entries(
         yield dict(zip(_COLUMNS, values, strict=True))
 
 
-def _grouped(outcomes: Sequence[Outcome], figures: Table) -> Iterator[dict[str, Any]]:
+def _grouped(outcomes: Sequence[ComparedRun], figures: Table) -> Iterator[dict[str, Any]]:
     """Figures with what they are grouped by."""
     for entry in figures.rows():
         each = outcomes[entry["run"] - 1]
@@ -228,7 +228,7 @@ def _summed(name: str, mine: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(zip(SUMMED, (name, len(mine), off, len(held), share), strict=True))
 
 
-def _notes(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _notes(outcomes: Sequence[ComparedRun]) -> Iterator[str]:
     seen = set()
     for each in outcomes:
         for note in each.run.notes:

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from roofline.bench.end_to_end import naming
 from roofline.errors import DocumentError, prefixed
-from roofline.interop.results import Given, MeasuredRun, Scenario
+from roofline.interop.results import MeasuredRun, RunOptions, RunScenario
 from roofline.records import replace
 
 METRICS: Final[Mapping[str, str]] = {
@@ -46,7 +46,7 @@ MOST_TOKENS: Final = 2**32
 _PATH_ENDS: Final = (".json", ".yaml", ".yml")
 
 
-def check(given: Given) -> None:
+def check(given: RunOptions) -> None:
     """Refuse unknown names of options with an InputError: they would leave no run predicted."""
     if given.model:
         naming.network(given.model)
@@ -58,7 +58,7 @@ def check(given: Given) -> None:
                 naming.number_format(name, given.engine)
 
 
-def completed(run: MeasuredRun, given: Given) -> Scenario:
+def completed(run: MeasuredRun, given: RunOptions) -> RunScenario:
     """The scenario of a run with what options say of it; DocumentError where it is incomplete.
 
     What no prediction knows may leave out what it likes: it is listed, and not predicted.
@@ -79,7 +79,7 @@ def completed(run: MeasuredRun, given: Given) -> Scenario:
     return told
 
 
-def _placed(told: Scenario) -> Scenario:
+def _placed(told: RunScenario) -> RunScenario:
     """Devices by degrees, or the tensor-parallel degree by devices, where one is not said."""
     stages = told.pp or 1
     if told.gpus is None and told.tp is not None:
@@ -89,7 +89,7 @@ def _placed(told: Scenario) -> Scenario:
     return told
 
 
-def _check_degrees(told: Scenario, run: MeasuredRun) -> None:
+def _check_degrees(told: RunScenario, run: MeasuredRun) -> None:
     """Refuse degrees that the devices do not make replicas of.
 
     Attention data parallelism is inside of the tensor-parallel group for some engines and beside it
@@ -109,7 +109,7 @@ def _check_degrees(told: Scenario, run: MeasuredRun) -> None:
     )
 
 
-def _check(told: Scenario, run: MeasuredRun) -> None:
+def _check(told: RunScenario, run: MeasuredRun) -> None:
     """Refuse sizes that nobody ran, which would take forever to be simulated."""
     for name, most in MOST.items():
         value = getattr(told, name)
@@ -139,7 +139,7 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
-def _lacking(told: Scenario) -> dict[str, bool]:
+def _lacking(told: RunScenario) -> dict[str, bool]:
     """Options by whether what they give is missing."""
     alone = told.load in ("prefill", "decode")
     counted = (
@@ -158,7 +158,7 @@ def _lacking(told: Scenario) -> dict[str, bool]:
     }
 
 
-def _named(told: Scenario) -> Scenario:
+def _named(told: RunScenario) -> RunScenario:
     """Names without the folders of the machine that wrote them: a file names no file of ours."""
     model, gpu = (
         "" if name.lower().endswith(_PATH_ENDS) else name.rstrip("/\\").replace("\\", "/")
@@ -167,7 +167,7 @@ def _named(told: Scenario) -> Scenario:
     return replace(told, model=model.rpartition("/")[2], gpu=gpu if "/" not in gpu else "")
 
 
-def _loaded(told: Scenario, given: Given, run: MeasuredRun) -> Scenario:
+def _loaded(told: RunScenario, given: RunOptions, run: MeasuredRun) -> RunScenario:
     """The scenario with its load, where an option says it or a run fell behind its rate."""
     if given.rate is not None:
         return replace(told, load="open")

@@ -59,7 +59,7 @@ class Subject(Question):
     )
 
 
-class Housed(Question):
+class NodeOptions(Question):
     """Node around the devices."""
 
     node: str | Node | None = parameter(
@@ -70,7 +70,7 @@ class Housed(Question):
     )
 
 
-class Arranged(Housed):
+class LayoutOptions(NodeOptions):
     """Number and layout of the devices."""
 
     gpus: int | None = parameter(
@@ -81,7 +81,7 @@ class Arranged(Housed):
     )
 
 
-class Parallel(Arranged):
+class DegreeOptions(LayoutOptions):
     """Degrees of parallelism."""
 
     tp: int | None = parameter(
@@ -101,7 +101,7 @@ class Parallel(Arranged):
     )
 
 
-class Staged(Parallel):
+class PipelineOptions(DegreeOptions):
     """Degrees of parallelism, with stages of a pipeline."""
 
     stages: tuple[int, ...] = parameter(
@@ -143,7 +143,7 @@ class Formats(Question):
     )
 
 
-class Tuned(Question):
+class EngineSettings(Question):
     """Settings of an engine."""
 
     cuda_graphs: bool = parameter("Let the engine run steps in CUDA graphs, or not.", default=True)
@@ -152,7 +152,7 @@ class Tuned(Question):
     )
 
 
-class Engined(Tuned):
+class EngineOptions(EngineSettings):
     """Engine, and the kernels that price it."""
 
     engine: str = parameter(
@@ -170,11 +170,11 @@ class Engined(Tuned):
     )
 
 
-class Calibrated(Formats, Engined):
+class CalibrationOptions(Formats, EngineOptions):
     """Network as an engine loads it, and the kernels that price it."""
 
 
-class Profiled(Question):
+class ProfileOptions(Question):
     """Constants of the engine."""
 
     profile: str | Path = parameter(
@@ -187,7 +187,7 @@ class Profiled(Question):
     )
 
 
-class Computed(Question):
+class ComputeOptions(Question):
     """Options of how layers are run."""
 
     mla: Form = parameter("Form of latent attention; auto takes the faster one.", default="auto")
@@ -196,7 +196,7 @@ class Computed(Question):
     )
 
 
-class Overlapped(Question):
+class OverlapOptions(Question):
     """Options of communication."""
 
     overlap: float = parameter(
@@ -204,7 +204,7 @@ class Overlapped(Question):
     )
 
 
-class Exchanging(Overlapped):
+class CommunicationOptions(OverlapOptions):
     """Options of communication of one layout."""
 
     two_batch: bool = parameter(
@@ -213,7 +213,7 @@ class Exchanging(Overlapped):
     )
 
 
-class Caching(Question):
+class PrefixCacheOptions(Question):
     """Room for prefixes that leave the GPU."""
 
     host_cache: str = parameter(
@@ -224,7 +224,7 @@ class Caching(Question):
     )
 
 
-class Rented(Question):
+class PriceOptions(Question):
     """Price of a device."""
 
     usd_per_hour: float | None = parameter(
@@ -235,11 +235,11 @@ class Rented(Question):
     )
 
 
-class Deployed(Calibrated, Computed, Rented):
+class DeploymentOptions(CalibrationOptions, ComputeOptions, PriceOptions):
     """A deployment beside its devices and layout."""
 
 
-class Housing(Question):
+class FacilityOptions(Question):
     """Building around the servers; electricity is told where anything of it is given."""
 
     pue: float = parameter(
@@ -259,7 +259,7 @@ class Housing(Question):
     )
 
 
-class Attended(Question):
+class AttentionOptions(Question):
     """Options of attention, and of counting its work."""
 
     kv_cache: bool = parameter("Keep keys and values, or recompute.", default=True)
@@ -274,7 +274,7 @@ class Attended(Question):
     )
 
 
-class Sampled(Question):
+class SamplingOptions(Question):
     """Options of how the next token is chosen."""
 
     temperature: float | None = parameter(
@@ -290,7 +290,7 @@ class Sampled(Question):
     )
 
 
-class Adapted(Question):
+class AdapterOptions(Question):
     """LoRA adapters that requests ask for."""
 
     adapters: int = parameter(
@@ -315,7 +315,7 @@ class Adapted(Question):
     )
 
 
-class Attached(Question):
+class MediaOptions(Question):
     """Pictures and recordings in each prompt, beside its text."""
 
     images: int = parameter(
@@ -331,7 +331,7 @@ class Attached(Question):
     recording_s: float = parameter("Length of each recording.", default=30.0, unit="s")
 
 
-class Branched(Question):
+class BranchingOptions(Question):
     """Options of several sequences for each prompt."""
 
     samples: int = parameter("Answers to each prompt.", default=1, unit="1")
@@ -340,7 +340,7 @@ class Branched(Question):
     )
 
 
-class Denoised(Question):
+class DiffusionOptions(Question):
     """Options of diffusion language models."""
 
     denoising_steps: int = parameter(
@@ -354,7 +354,7 @@ class Denoised(Question):
     )
 
 
-class Spelled(Question):
+class CharacterOptions(Question):
     """Text of a token, by which networks with other tokenizers compare."""
 
     characters_per_token: float = parameter(
@@ -365,19 +365,19 @@ class Spelled(Question):
     )
 
 
-class Ringed(Question):
+class RingOptions(Question):
     """Option of how context parallelism passes keys."""
 
     ring_attention: bool = parameter("Pass keys around under `cp`, not gather them.", default=False)
 
 
-class Chosen(Question):
+class ObjectiveOptions(Question):
     """Objective of the best layout."""
 
     objective: Objective = parameter("What the best layout is best for.", default="latency")
 
 
-class Ranked(Question):
+class RankingOptions(Question):
     """Criteria that candidates are compared by."""
 
     rank: Literal["steady", "static"] = parameter(
@@ -387,7 +387,7 @@ class Ranked(Question):
     )
 
 
-class Offered(Question):
+class TrafficOptions(Question):
     """Traffic, and the SLO of it; None and empty for what the workload says."""
 
     workload: str | Traffic = parameter(
@@ -442,7 +442,7 @@ class Offered(Question):
         default=None,
         unit="1",
     )
-    beams: int = Branched.beams
+    beams: int = BranchingOptions.beams
     slo: str | None = parameter(
         "Objectives, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s.", default=None
     )
@@ -467,21 +467,21 @@ class Offered(Question):
 
 class Analysis(
     Subject,
-    Staged,
+    PipelineOptions,
     Batch,
-    Attached,
-    Branched,
-    Denoised,
-    Spelled,
-    Deployed,
-    Housing,
-    Profiled,
-    Sampled,
-    Adapted,
-    Exchanging,
-    Attended,
-    Ringed,
-    Chosen,
+    MediaOptions,
+    BranchingOptions,
+    DiffusionOptions,
+    CharacterOptions,
+    DeploymentOptions,
+    FacilityOptions,
+    ProfileOptions,
+    SamplingOptions,
+    AdapterOptions,
+    CommunicationOptions,
+    AttentionOptions,
+    RingOptions,
+    ObjectiveOptions,
 ):
     """Parameters of `roofline.analyze`."""
 
@@ -517,8 +517,18 @@ class Analysis(
     )
 
 
-class Layouts(
-    Subject, Housed, Batch, Deployed, Sampled, Adapted, Overlapped, Attended, Ringed, Chosen, Ranked
+class LayoutComparison(
+    Subject,
+    NodeOptions,
+    Batch,
+    DeploymentOptions,
+    SamplingOptions,
+    AdapterOptions,
+    OverlapOptions,
+    AttentionOptions,
+    RingOptions,
+    ObjectiveOptions,
+    RankingOptions,
 ):
     """Parameters of `roofline.layouts`."""
 
@@ -526,7 +536,7 @@ class Layouts(
     batch: int = parameter("Sequences decoded together in one replica.", default=16, unit="1")
 
 
-class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
+class Comparison(Batch, DeploymentOptions, SamplingOptions, AttentionOptions, RankingOptions):
     """Parameters of `roofline.compare`."""
 
     model: str | Architecture = network(
@@ -559,8 +569,8 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
         unit="token",
         kind=str | None,
     )
-    gpus: int | None = Arranged.gpus
-    tp: int | None = Parallel.tp
+    gpus: int | None = LayoutOptions.gpus
+    tp: int | None = DegreeOptions.tp
     weights: str | None = parameter(
         "Number format of the base's weights; else the checkpoint's.", default=None
     )
@@ -571,7 +581,15 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
     )
 
 
-class Pools(Subject, Housed, Batch, Attached, Deployed, Sampled, Exchanging):
+class PoolComparison(
+    Subject,
+    NodeOptions,
+    Batch,
+    MediaOptions,
+    DeploymentOptions,
+    SamplingOptions,
+    CommunicationOptions,
+):
     """Parameters of `roofline.disaggregate`."""
 
     model: str | Architecture = network(usual=DEFAULT_MODEL, kw_only=False)
@@ -617,7 +635,7 @@ class Pools(Subject, Housed, Batch, Attached, Deployed, Sampled, Exchanging):
     )
 
 
-class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
+class DraftComparison(Subject, LayoutOptions, Batch, DeploymentOptions, OverlapOptions):
     """Parameters of `roofline.speculate`."""
 
     model: str | Architecture = network(
@@ -666,7 +684,7 @@ class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
     layout: str = parameter("Layout of the target: tp8, dp8-ep8; else `gpus` share it.", default="")
 
 
-class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
+class Paging(Subject, LayoutOptions, Sequences, BranchingOptions, CalibrationOptions):
     """Parameters of `roofline.paging`."""
 
     page: int = parameter("Tokens of a page; 0 for the engine's.", default=0, unit="token")
@@ -684,7 +702,9 @@ class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
     batch: int = parameter("Sequences that a step keeps activations for.", default=256, unit="1")
 
 
-class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
+class ServeCommandQuestion(
+    Subject, PipelineOptions, Sequences, Formats, EngineSettings, AdapterOptions
+):
     """Parameters of `roofline.serve_command`."""
 
     target: str = parameter(
@@ -730,18 +750,18 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
 
 class Simulation(
     Subject,
-    Offered,
-    Attached,
-    Denoised,
-    Spelled,
-    Parallel,
-    Deployed,
-    Profiled,
-    Housing,
-    Sampled,
-    Adapted,
-    Exchanging,
-    Caching,
+    TrafficOptions,
+    MediaOptions,
+    DiffusionOptions,
+    CharacterOptions,
+    DegreeOptions,
+    DeploymentOptions,
+    ProfileOptions,
+    FacilityOptions,
+    SamplingOptions,
+    AdapterOptions,
+    CommunicationOptions,
+    PrefixCacheOptions,
 ):
     """Parameters of `roofline.simulate`."""
 
@@ -846,23 +866,23 @@ class Simulation(
     )
 
 
-Placed = Analysis | Drafting | Layouts | Pools | Simulation
+Placed = Analysis | DraftComparison | LayoutComparison | PoolComparison | Simulation
 """Questions of one network on devices of one kind at a price."""
 
 
 class Planning(
-    Housed,
-    Offered,
-    Attached,
-    Denoised,
-    Engined,
-    Profiled,
-    Computed,
-    Housing,
-    Sampled,
-    Adapted,
-    Overlapped,
-    Caching,
+    NodeOptions,
+    TrafficOptions,
+    MediaOptions,
+    DiffusionOptions,
+    EngineOptions,
+    ProfileOptions,
+    ComputeOptions,
+    FacilityOptions,
+    SamplingOptions,
+    AdapterOptions,
+    OverlapOptions,
+    PrefixCacheOptions,
 ):
     """Parameters of `roofline.plan`."""
 
@@ -997,7 +1017,7 @@ class Planning(
     progress: Callable[[str], None] | None = parameter("Told what is being done.", default=None)
 
 
-class Measured(Question):
+class MeasuredComparison(Question):
     """Parameters of `roofline.compare_measured`; None and empty for what the files say."""
 
     files: str | Path | Sequence[str | Path] = parameter(

@@ -18,7 +18,7 @@ from roofline.api.simulation import USUAL_DRAFT, block_diffusion, check_decoding
 from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.what_ifs import changed, changes_of
-from roofline.api.workload import Wanted, attached, drawn
+from roofline.api.workload import OfferedLoad, attached, drawn
 from roofline.bench.engine_profiles import profile_note
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import engine as engine_named
@@ -32,7 +32,7 @@ from roofline.serving.facility import Facility
 from roofline.serving.notes import beam_notes
 from roofline.serving.objectives import Objective, parse_slo
 from roofline.serving.requests import Requests
-from roofline.serving.run.result import Load
+from roofline.serving.run.result import ServiceLoad
 from roofline.serving.simulate.server import page_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.rate_curve import RateCurve
@@ -42,8 +42,8 @@ from roofline.study.commands import command_line
 from roofline.study.plan.by_length import by_length
 from roofline.study.plan.by_length import said as length_said
 from roofline.study.plan.by_length import tabulated as length_table
-from roofline.study.plan.candidate import Kind, Speculation
-from roofline.study.plan.day import Follow
+from roofline.study.plan.candidate import DeploymentKind, PlannedDrafts
+from roofline.study.plan.day import FollowRule
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.encoder_pools import encoder_pools, refuse_sessions
 from roofline.study.plan.encoder_pools import said as encoders_said
@@ -183,12 +183,12 @@ class Problem(Struct, frozen=True):
     """Question of a plan: the traffic, the kinds of deployment and the limits."""
 
     asked: Planning
-    wanted: Wanted
+    wanted: OfferedLoad
     """Traffic at its peak."""
-    load: Load
+    load: ServiceLoad
     curve: RateCurve | None
     """Rates that the fleet follows; None for the one rate."""
-    follow: Follow | None
+    follow: FollowRule | None
     demand: Demand
     goal: Goal
     facility: Facility | None
@@ -196,7 +196,7 @@ class Problem(Struct, frozen=True):
     filling: bool
     """Whether the rate is the most that the hall carries."""
     kinds: Kinds
-    every: tuple[Kind, ...]
+    every: tuple[DeploymentKind, ...]
     """Kinds of deployment within the most devices."""
     pools: bool
     """Whether prefill and decode may have pools of their own."""
@@ -209,7 +209,7 @@ class Search(Struct, frozen=True):
     """Plan that was found, and the halls that it fills."""
 
     plan: Plan
-    load: Load
+    load: ServiceLoad
     chosen: Hall | None = None
     halls: Mapping[str, Hall] = {}
 
@@ -236,7 +236,7 @@ def _problem(asked: Planning) -> Problem:
     caches = (kv,) if isinstance(kv, str) else tuple(kv)
     prices = setting.prices_of(asked.usd_per_hour, devices, asked.node)
     requests = asked.requests or (None if asked.trace else REQUESTS)
-    wanted = Wanted(**shared(asked, Wanted) | {"requests": requests})
+    wanted = OfferedLoad(**shared(asked, OfferedLoad) | {"requests": requests})
     wanted, options = attached(wanted, options, network)
     wanted, curve = at_peak(wanted)
     reserved = setting.prices_of(asked.reserved_price, devices, asked.node, "reserved_price")
@@ -273,7 +273,7 @@ def _problem(asked: Planning) -> Problem:
             )
         length = length or USUAL_DRAFT
         chain(accepted, length)  # refused before anything is priced
-        speculation = Speculation(Drafts(asked.draft, asked.calibration), length, asked.seed)
+        speculation = PlannedDrafts(Drafts(asked.draft, asked.calibration), length, asked.seed)
     if asked.length_pools:
         names = ("power", "budget", "rate_curve")
         refuse_unused(

@@ -38,7 +38,7 @@ class _Derivation(Strict):
     note: str = ""
 
 
-class _Answer(Strict, extra="allow"):
+class _SavedAnswer(Strict, extra="allow"):
     tables: Mapping[str, _Table]
     derivations: Mapping[str, _Derivation] = Field(default_factory=dict)
     derivation: _Derivation | None = None
@@ -48,7 +48,7 @@ class _Saved(Strict):
     schema_: Literal["roofline/result/1"] = Field(alias="schema")
     version: str
     command: str
-    result: _Answer
+    result: _SavedAnswer
     notes: tuple[str, ...] = ()
 
 
@@ -97,7 +97,7 @@ def read_result(path: Path) -> Result:
     )
 
 
-def together(results: Sequence[Result]) -> Result:
+def merge_results(results: Sequence[Result]) -> Result:
     """Sweeps as one, told apart by their names; InputError where one of several is not a sweep."""
     if len(results) == 1:
         return results[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from roofline.api.disaggregation import PublishedPrediction, PublishedScore, score_pool
 from roofline.bench.end_to_end.cases import METRICS
-from roofline.bench.end_to_end.comparing import Compared, Figure
+from roofline.bench.end_to_end.comparing import ComparedFigure, RunComparison
 from roofline.bench.end_to_end.predicting import OK
 from roofline.bench.end_to_end.published_results import (
     UNITS,
@@ -154,11 +154,11 @@ def _scores(found: ScoredRows, frame: "pandas.DataFrame") -> Iterator[dict[str, 
         yield dict(zip(SCORE_COLUMNS, values, strict=True))
 
 
-def _metric(figure: Figure) -> str:
+def _metric(figure: ComparedFigure) -> str:
     return figure.metric if figure.metric in METRICS else RATE
 
 
-def _quantities(figure: Figure, share: float = 1.0) -> tuple[Any, ...]:
+def _quantities(figure: ComparedFigure, share: float = 1.0) -> tuple[Any, ...]:
     """Measured, predicted, both ends, error, and whether the measured figure is inside."""
     low, high = figure.end(-1.0), figure.end(1.0)
     assert low is not None, figure.metric
@@ -198,7 +198,7 @@ def _published() -> Iterator[dict[str, Any]]:
     servers = [each for each in results if not each.pool and not each.unpredicted]
     found = score(pd.DataFrame([row_of(each) for each in servers]))
     why = {servers[each.place].name: each.why for each in found.refused}
-    figures: dict[str, list[tuple[Compared, Figure, Reason | None]]] = {}
+    figures: dict[str, list[tuple[RunComparison, ComparedFigure, Reason | None]]] = {}
     for run, figure, guess in found.reasons():
         figures.setdefault(servers[run.known.row.place].name, []).append((run, figure, guess))
     for result in results:
@@ -213,7 +213,7 @@ def _published() -> Iterator[dict[str, Any]]:
 
 
 def _server(
-    result: PublishedResult, run: Compared, figure: Figure, guess: Reason | None
+    result: PublishedResult, run: RunComparison, figure: ComparedFigure, guess: Reason | None
 ) -> dict[str, Any]:
     metric = _metric(figure)
     share = result.per / result.ran["gpus"] if metric == RATE else 1.0

@@ -3,18 +3,18 @@
 from pathlib import Path
 from typing import Final
 
-from roofline.api.setting import default_format, deployed, network_of
+from roofline.api.setting import default_format, make_deployment, network_of
 from roofline.content import there
 from roofline.cost.adapters import NO_ADAPTERS, Lora
 from roofline.cost.deployment import Deployment, Offload, Options
 from roofline.cost.layout import different, pipeline
 from roofline.cost.measured import NONE
-from roofline.cost.memory import Memory, budget, outside_bytes, weight_bytes
+from roofline.cost.memory import MemoryBudget, budget, outside_bytes, weight_bytes
 from roofline.errors import InfeasibleError, InputError, UnknownNameError
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import llamacpp
 from roofline.interop.commands.memory import DIGITS, converted, kept_outside
-from roofline.interop.commands.served import Room, Served, Share
+from roofline.interop.commands.served import ReplicaServer, Room, ServerMemory
 from roofline.interop.commands.targets import PRICED_AS, SHARELESS
 from roofline.model import catalog, precision
 from roofline.model.architecture import Architecture
@@ -74,7 +74,7 @@ def network_named(name: str) -> Architecture:
 
 
 def deployment_of(
-    served: Served, network: Architecture, device: Gpu, box: Node | None
+    served: ReplicaServer, network: Architecture, device: Gpu, box: Node | None
 ) -> tuple[Deployment, float | None]:
     """Deployment of a server, and the share of its devices' memory that it takes. [1]
 
@@ -82,7 +82,7 @@ def deployment_of(
     have none: llama.cpp, TGI and Ollama take what is there. Network and devices are what the
     command does not say.
     """
-    known = deployed(
+    known = make_deployment(
         network,
         device,
         box,
@@ -104,7 +104,7 @@ def deployment_of(
     return known, converted(memory, "device", room_of(known, served))
 
 
-def _lora(served: Served) -> Lora:
+def _lora(served: ReplicaServer) -> Lora:
     """Adapters of a server, as many as it has room for."""
     adapters = served.adapters
     if adapters is None:
@@ -112,7 +112,7 @@ def _lora(served: Served) -> Lora:
     return Lora(adapters.slots, adapters.rank or NO_ADAPTERS.lora_rank)
 
 
-def room_of(deployment: Deployment, served: Served) -> Room:
+def room_of(deployment: Deployment, served: ReplicaServer) -> Room:
     """Bytes of a device that shares of memory are of."""
     context = longest(deployment, served)
     memory = _memory(deployment, served, context)
@@ -127,7 +127,7 @@ def room_of(deployment: Deployment, served: Served) -> Room:
     )
 
 
-def longest(deployment: Deployment, served: Served) -> int:
+def longest(deployment: Deployment, served: ReplicaServer) -> int:
     """Longest sequence of a server. [token]"""
     return served.max_context or deployment.architecture.max_context or TYPICAL_CONTEXT
 
@@ -139,16 +139,16 @@ def usual_sequences(engine: str, deployment: Deployment) -> int:
     return deployment.sequences * int(deployment.layout.dp)
 
 
-def usual_memory(engine: str, deployment: Deployment) -> Share:
+def usual_memory(engine: str, deployment: Deployment) -> ServerMemory:
     """Share of memory that an engine takes unless told otherwise, as the engine means it.
 
     llama.cpp takes what it is told: the margin is what its ``--fit-target`` leaves, 1 GiB.
     """
     gpu = deployment.node.gpu
     if engine == llamacpp.NAME:
-        return Share(round(1.0 - llamacpp.MARGIN / gpu.memory_bytes, DIGITS))
+        return ServerMemory(round(1.0 - llamacpp.MARGIN / gpu.memory_bytes, DIGITS))
     known = deployment.engine
-    return Share(known.memory_utilization_on(gpu), known.memory_of)
+    return ServerMemory(known.memory_utilization_on(gpu), known.memory_of)
 
 
 def usual_step(deployment: Deployment, sequences: int) -> int | None:
@@ -161,7 +161,7 @@ def usual_step(deployment: Deployment, sequences: int) -> int | None:
     return max(tokens, least) if tokens else None
 
 
-def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, str]:
+def fitted(deployment: Deployment, served: ReplicaServer, least: int) -> tuple[ReplicaServer, str]:
     """A server whose longest sequence fits, and what was done for it.
 
     Args:
@@ -219,7 +219,7 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
     return replace(served, max_context=chosen), note
 
 
-def _memory(deployment: Deployment, served: Served, context: int) -> Memory:
+def _memory(deployment: Deployment, served: ReplicaServer, context: int) -> MemoryBudget:
     """Budget of a device with one sequence in each of its groups."""
     sequences = served.max_sequences or usual_sequences(served.engine, deployment)
     tokens = served.token_budget or usual_step(deployment, sequences) or context

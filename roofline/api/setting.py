@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
-from roofline.api.parameters import DEFAULT_GPU, Calibrated, Housing, Parallel, Placed
+from roofline.api.parameters import (
+    DEFAULT_GPU,
+    CalibrationOptions,
+    DegreeOptions,
+    FacilityOptions,
+    Placed,
+)
 from roofline.api.question import Question, refuse_unused, shared
 from roofline.cost.adapters import NO_ADAPTERS
 from roofline.cost.deployment import KEPT, Deployment, Offload, Options
@@ -57,7 +63,7 @@ class Degrees(Struct, frozen=True):
         return self.spelled.strip().lower() == "auto"
 
 
-def degrees_of(asked: Parallel) -> Degrees:
+def degrees_of(asked: DegreeOptions) -> Degrees:
     """Layout as a question spells it, as a whole or by its degrees."""
     return Degrees(spelled=asked.layout, **shared(asked, Degrees))
 
@@ -159,7 +165,7 @@ def subject_of(asked: Placed) -> tuple[Architecture, Gpu, Node | None]:
     return network, *machine_of(asked.gpu, asked.node, asked.usd_per_hour)
 
 
-def facility_of(asked: Housing, *, wanted: bool = False) -> "Facility | None":
+def facility_of(asked: FacilityOptions, *, wanted: bool = False) -> "Facility | None":
     """Building of a question; None where nothing is said of it, unless it is wanted anyway."""
     given = asked.pue != 1.0 or asked.usd_per_kwh is not None or asked.carbon != ""
     if not (given or wanted):
@@ -341,7 +347,7 @@ def roomiest(device: Gpu, gpus: int) -> Node:
         return roomiest(device, gpus // 2)
 
 
-def deployed(
+def make_deployment(
     network: Architecture,
     device: Gpu,
     box: Node | None,
@@ -391,8 +397,8 @@ def deployed(
     )
 
 
-def deployed_as(
-    asked: Calibrated,
+def make_asked_deployment(
+    asked: CalibrationOptions,
     network: Architecture,
     device: Gpu,
     box: Node | None,
@@ -401,8 +407,8 @@ def deployed_as(
     options: Options | None = None,
     offload: Offload = KEPT,
 ) -> Deployment:
-    """The deployment that a question is about: see `deployed`."""
-    return deployed(
+    """The deployment that a question is about: see `make_deployment`."""
+    return make_deployment(
         network,
         device,
         box,

@@ -7,11 +7,11 @@ import numpy as np
 
 from roofline.api import setting
 from roofline.api.curves import scheduled
-from roofline.api.parameters import Offered, Planning, Simulation
+from roofline.api.parameters import Planning, Simulation, TrafficOptions
 from roofline.api.question import question, refuse_unused, shared
 from roofline.api.setting import check_groups, in_characters
 from roofline.api.speculation import draft_of, length_of, rates_of
-from roofline.api.workload import Wanted, attached, drawn
+from roofline.api.workload import OfferedLoad, attached, drawn
 from roofline.bench.engine_profiles import engine_misses, profile_note
 from roofline.cost.deployment import Options
 from roofline.cost.layout import parse
@@ -27,14 +27,14 @@ from roofline.serving.draft_trees import chain
 from roofline.serving.notes import beam_notes
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests, clipped, picked_rows
-from roofline.serving.run.intervals import Doubt, doubt_of, intervals
-from roofline.serving.run.result import Load, Run, result_of
+from roofline.serving.run.intervals import StepUncertainty, intervals, step_uncertainty
+from roofline.serving.run.result import Run, ServiceLoad, result_of
 from roofline.serving.run.serve import Fleet, OtherReplicas, drafting_fleet, saturation, serve
 from roofline.serving.run.sessions import cache_curve
 from roofline.serving.simulate.denoising import BlockDiffusion, denoising_steps
-from roofline.serving.simulate.drafting import Drafting
+from roofline.serving.simulate.drafting import RoundDraft
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.simulate.server import BATCHED, Asked, page_of, server_of
+from roofline.serving.simulate.server import BATCHED, ServerOptions, page_of, server_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.serving.workload import Workload, check_decodes
@@ -78,16 +78,18 @@ def simulate(asked: Simulation) -> Result:
         )
     arranged, replicas = setting.layout_of(asked.gpus, degrees)
     options = setting.options_asked(asked)
-    load_asked, options = attached(Wanted(**shared(asked, Wanted)), options, network)
-    deployment = setting.deployed_as(asked, network, device, box, arranged, options=options)
+    load_asked, options = attached(OfferedLoad(**shared(asked, OfferedLoad)), options, network)
+    deployment = setting.make_asked_deployment(
+        asked, network, device, box, arranged, options=options
+    )
     check_groups(asked.routing, asked.two_batch, deployment)
     deployment = setting.profiled(deployment, asked.profile)
-    wanted = Asked(
+    wanted = ServerOptions(
         sharing=asked.prefix_caching,
         tier_bytes=setting.cache_room("host_cache", asked.host_cache),
         disk_bytes=setting.cache_room("nvme_cache", asked.nvme_cache),
         pool_bytes=setting.cache_room("cache_pool", asked.cache_pool),
-        **shared(asked, Asked),
+        **shared(asked, ServerOptions),
     )
     page = page_of(engine_named(asked.engine), sharing=True)
     made, load, usual, said = drawn(load_asked, asked.seed, page)
@@ -134,7 +136,7 @@ def simulate(asked: Simulation) -> Result:
             best = schedule(deployment, drafts, rates, typical, server.max_sequences).lengths
             length, lengths = max(int(best.max()), 1), np.concatenate([[0], best])
         tree = chain(rates, length or USUAL_DRAFT)
-        drafting = Drafting(drafts, tree, asked.seed, rates, lengths)
+        drafting = RoundDraft(drafts, tree, asked.seed, rates, lengths)
         driven = {"concurrency": load.concurrency, "ramp_s": load.ramp_s}
         fleet = drafting_fleet(fleet, deployment, made, drafting, **driven)
     if deployment.options.lora.moves and (load.concurrency or bool((made.after >= 0).any())):
@@ -216,11 +218,11 @@ def check_decoding(asked: Simulation | Planning) -> None:
         refuse_unused("plain decoding", unused)
 
 
-def _doubt(run: Run) -> Doubt:
+def _doubt(run: Run) -> StepUncertainty:
     """Uncertainty of the prices of a run's steps, at their average content."""
     prompt, server = float(run.requests.prompt.mean()), run.fleet.server
     batch, context = _mean_load(run)
-    return doubt_of(
+    return step_uncertainty(
         run.deployment,
         batch=batch,
         context=context,
@@ -237,8 +239,8 @@ def _mean_load(run: Run) -> tuple[float, float]:
 
 
 def within_context(
-    network: Architecture, made: Requests, load: Load, asked: Offered
-) -> tuple[Requests, Load, tuple[str, ...]]:
+    network: Architecture, made: Requests, load: ServiceLoad, asked: TrafficOptions
+) -> tuple[Requests, ServiceLoad, tuple[str, ...]]:
     """Requests that the network's context holds, their load, and what was done for it.
 
     InputError where some are longer and nobody says what to do with them.
@@ -297,7 +299,11 @@ def spelled(asked: str) -> tuple[tuple[str, str, int], ...]:
 
 
 def others(
-    asked: Simulation, network: Architecture, options: Options, wanted: Asked, made: Requests
+    asked: Simulation,
+    network: Architecture,
+    options: Options,
+    wanted: ServerOptions,
+    made: Requests,
 ) -> tuple[OtherReplicas, ...]:
     """Replicas that are asked for beside the first ones, with the same formats and engine.
 
@@ -326,7 +332,7 @@ def others(
     for gpu, layout, number in spelled(asked.beside):
         with prefixed(f"{gpu} beside"):
             device, box = setting.machine_of(gpu, None, None)
-            deployment = setting.deployed_as(
+            deployment = setting.make_asked_deployment(
                 asked, network, device, box, parse(layout), options=options
             )
             check_groups(asked.routing, asked.two_batch, deployment)

@@ -3,7 +3,7 @@
 from typing import Final, get_args
 
 from roofline.api import setting
-from roofline.api.parameters import Drafting
+from roofline.api.parameters import DraftComparison
 from roofline.api.question import question, refuse_unused, shared
 from roofline.api.setting import check_groups
 from roofline.cost.deployment import Deployment
@@ -25,8 +25,8 @@ LARGEST: Final = 512
 """Batch up to which draft lengths are told, where no larger one is asked for. [1]"""
 
 
-@question(Drafting)
-def speculate(asked: Drafting) -> Result:
+@question(DraftComparison)
+def speculate(asked: DraftComparison) -> Result:
     """Say what speculative decoding gains: tokens a round, cost of draft and verification, TPOT.
 
     Returns:
@@ -40,7 +40,7 @@ def speculate(asked: Drafting) -> Result:
     options = setting.options_asked(asked)
     network, device, box = setting.subject_of(asked)
     layout = setting.one_replica(asked.gpus, asked.layout)
-    target = setting.deployed_as(asked, network, device, box, layout, options=options)
+    target = setting.make_asked_deployment(asked, network, device, box, layout, options=options)
     check_groups(asked.routing, False, target)
     draft = draft_of(asked.draft, target, asked.draft_weights, asked.draft_tp, asked.calibration)
     work, length, scheduled = Workload(**shared(asked, Workload)), length_of(asked.length), None
@@ -110,7 +110,7 @@ def draft_of(
         )
     with prefixed("draft"):
         return drafts.model(
-            setting.deployed(
+            setting.make_deployment(
                 setting.network_of(draft),
                 target.node.gpu,
                 target.node,

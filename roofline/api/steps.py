@@ -9,7 +9,7 @@ from roofline.serving.result import capacity, kernels, operators, roofs
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.static_batches import curve
 from roofline.serving.workload import Workload
-from roofline.study.plan.confirm import MEAN, Confirmed
+from roofline.study.plan.confirm import MEAN, SimulatedOption
 from roofline.study.plan.option import Pool
 from roofline.study.plan.plan import Plan
 from roofline.table import Result, Table, table
@@ -65,7 +65,7 @@ def with_steps(result: Result, plan: Plan) -> Result:
     return replace(result, tables={**result.tables, **found}, metadata={**result.metadata, **more})
 
 
-def _together(best: Confirmed, pool: Pool, plan: Plan) -> int:
+def _together(best: SimulatedOption, pool: Pool, plan: Plan) -> int:
     """Sequences that an instance decodes at the planned load, by Little's law. [1]"""
     seconds = best.seconds(MEAN).kept.value_s * plan.demand.output
     several = plan.demand.rate * seconds / pool.instances

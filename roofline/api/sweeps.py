@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from roofline.api.lanes import Lanes
+from roofline.api.lanes import ScenarioLanes
 from roofline.bench.calibrations import find, own_files
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.measured import AUTO, NONE
@@ -32,10 +32,10 @@ from roofline.study.scenario.crossing import grid_of
 from roofline.study.scenario.reading import read_scenario, scenario_named
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk, count
-from roofline.study.store.folder import Progress, Task, gather, run
+from roofline.study.store.folder import Progress, SweepTask, gather, run
 from roofline.study.store.parts import encode
 from roofline.study.sweep.keep import ALL, FEASIBLE
-from roofline.study.sweep_result import Best, Sweep
+from roofline.study.sweep_result import BestRows, Sweep
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,7 @@ LEAST: Final = 3
 _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
 
 
-class Estimate(Struct, frozen=True):
+class SweepEstimate(Struct, frozen=True):
     """Size of a sweep, before it is run."""
 
     scenario: Scenario
@@ -111,7 +111,7 @@ def sweep(
 
 def estimate(
     scenario: str | Path | Scenario, *, keep: str = "", workers: int | None = None
-) -> Estimate:
+) -> SweepEstimate:
     """Say how large a sweep is and how long it would take, from pricing some of it.
 
     Lanes at random are timed once each, with some of their neighbours as in the sweep, until that
@@ -138,7 +138,7 @@ def estimate(
         if sum(took) * (1 + beside) >= ENOUGH_S and len(took) >= LEAST:
             break
     lane_s = mean(took) + _point_s(asked, order[0], some, grid.points) * (grid.points - some)
-    return Estimate(
+    return SweepEstimate(
         asked,
         len(grid),
         grid.lanes,
@@ -193,21 +193,21 @@ def _scenario(asked: str | Path | Scenario, keep: str) -> Scenario:
 def _pricing(scenario: Scenario) -> Pricing:
     if scenario.calibration not in (AUTO, NONE):
         find(scenario.calibration)  # one that is not there is no reason of single lanes
-    lanes = Lanes(scenario)
+    lanes = ScenarioLanes(scenario)
     return Pricing(scenario, grid_of(scenario, lanes.found), lanes)
 
 
-def _workers(executor: Name, asked: int | None, task: Task) -> int | None:
+def _workers(executor: Name, asked: int | None, task: SweepTask) -> int | None:
     """Workers on this machine: no more than there are chunks, as each takes a while to start."""
     if executor != "local" or (asked is not None and asked < 1):
         return asked
     return min(asked or cores(), count(task.configurations, task.chunk_size))
 
 
-def _task(scenario: Scenario, pricing: Pricing, sources: Sources) -> Task:
+def _task(scenario: Scenario, pricing: Pricing, sources: Sources) -> SweepTask:
     # What was asked, and the bytes of the files that it is about.
     said = [scenario.said, scenario.keep, *sorted(sources.digests.values())]
-    return Task(
+    return SweepTask(
         scenario=hashlib.sha256(" ".join(said).encode()).hexdigest(),
         configurations=len(pricing.grid),
         chunk_size=chunk_size(scenario, pricing.grid),
@@ -216,7 +216,7 @@ def _task(scenario: Scenario, pricing: Pricing, sources: Sources) -> Task:
         changed=sources.changed,
         reduction=None
         if scenario.keep in (ALL, FEASIBLE)
-        else Best(scenario.keep, scenario.objectives, scenario.each),
+        else BestRows(scenario.keep, scenario.objectives, scenario.each),
         units={name: unit for name, unit in columns(scenario).items() if unit},
         metadata={
             "name": scenario.name,
@@ -239,7 +239,7 @@ def _unpriced(scenario: Scenario) -> list[str]:
     cost, asked = "usd_per_mtok", {each.column for each in scenario.objectives}
     if cost not in asked:
         return []
-    lanes = Lanes(scenario)
+    lanes = ScenarioLanes(scenario)
     found = [
         name
         for name in scenario.machines
@@ -259,7 +259,7 @@ def _sources(scenario: Scenario) -> Sources:
     The workers read them again: a network of a folder, a machine of a file, the user's own
     calibrations.
     """
-    lanes, patch = Lanes(scenario), scenario.patches[0]
+    lanes, patch = ScenarioLanes(scenario), scenario.patches[0]
     techniques = [*scenario.techniques, *(each.technique for each in scenario.patches)]
     with recorded() as found:
         for model in scenario.models:

@@ -11,11 +11,11 @@ from roofline.content import there
 from roofline.errors import InputError, UnknownNameError
 from roofline.records import replace
 from roofline.serving.requests import Requests, at_rate, check_rate, in_blocks, mean_rate
-from roofline.serving.run.result import Load
+from roofline.serving.run.result import ServiceLoad
 from roofline.serving.traffic import traffic as arriving
 from roofline.serving.traffic.agents import requests_per_session
 from roofline.serving.traffic.draw import draw
-from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled, spread
+from roofline.serving.traffic.lengths import ConstantLength, Lengths, said, spelled, spread
 from roofline.serving.traffic.presets import traffic_named
 from roofline.serving.traffic.rate_curve import (
     HINT,
@@ -44,7 +44,7 @@ MOST_TRACED: Final = 10**6
 """Requests of a trace that are simulated together."""
 
 
-class Wanted(Struct, frozen=True):
+class OfferedLoad(Struct, frozen=True):
     """A load as it was asked for: see `roofline.api.parameters.Simulation`."""
 
     workload: str | Traffic = ""
@@ -68,8 +68,8 @@ class Wanted(Struct, frozen=True):
 
 
 def attached(
-    wanted: Wanted, options: "Options", network: "Architecture"
-) -> "tuple[Wanted, Options]":
+    wanted: OfferedLoad, options: "Options", network: "Architecture"
+) -> "tuple[OfferedLoad, Options]":
     """A load with the tokens of pictures and sound, and where they begin: after what is shared.
 
     InputError where nobody says which of the prompts have them.
@@ -91,7 +91,9 @@ def attached(
     return replace(wanted, media=network.media_tokens(media)), replace(options, media=media)
 
 
-def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
+def drawn(
+    wanted: OfferedLoad, seed: int, page: int
+) -> tuple[Requests, ServiceLoad, str, tuple[str, ...]]:
     """Requests of a load and a seed, their words, the objectives that come with them, and notes.
 
     Prefixes are divided into pages of the cache. [token] RooflineError: anything the user can mend.
@@ -119,7 +121,7 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         return _recorded(wanted, seed, page)
     traffic = changed(wanted)
     made = draw(traffic, seed, block=page)
-    load = Load(
+    load = ServiceLoad(
         name=traffic.name or "requests",
         title=traffic.title or traffic.name or "requests of these lengths",
         prompt=_words(traffic),
@@ -137,7 +139,7 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
     return made, load, traffic.slo, (*notes, WAVES) if traffic.waves else notes
 
 
-def changed(wanted: Wanted) -> Traffic:
+def changed(wanted: OfferedLoad) -> Traffic:
     """The workload with the changes that were asked for."""
     how = _harness(wanted)
     if how is not None:
@@ -167,7 +169,7 @@ def changed(wanted: Wanted) -> Traffic:
         prompt, output = (spread(each, wanted.length_spread) for each in (prompt, output))
     elif how is not None:
         prompt, output = (
-            how.around(each.tokens) if isinstance(each, Constant) else each
+            how.around(each.tokens) if isinstance(each, ConstantLength) else each
             for each in (prompt, output)
         )
     statistic = traffic.statistic if how is None else how.statistic
@@ -221,7 +223,7 @@ def curve_of(asked: str | Path) -> RateCurve:
     return arrivals
 
 
-def _harness(wanted: Wanted) -> "Harness | None":
+def _harness(wanted: OfferedLoad) -> "Harness | None":
     """Harness that drives the clients; None where none is named, as its reader loads slowly."""
     if not wanted.harness:
         return None
@@ -230,7 +232,7 @@ def _harness(wanted: Wanted) -> "Harness | None":
     return harness_named(wanted.harness)
 
 
-def _driven(wanted: Wanted, how: "Harness") -> Wanted:
+def _driven(wanted: OfferedLoad, how: "Harness") -> OfferedLoad:
     """A load with what a harness says where nothing else does."""
     clients = wanted.concurrency
     if clients is None and wanted.rate is None:
@@ -255,7 +257,7 @@ def _lengths(asked: int | str | Lengths) -> Lengths:
     if isinstance(asked, bool):
         raise InputError(f"a length of {asked}", hint="give tokens")
     if isinstance(asked, int):
-        return Constant(asked)
+        return ConstantLength(asked)
     return spelled(asked) if isinstance(asked, str) else asked
 
 
@@ -280,9 +282,9 @@ def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving
                 return arriving.Even(rate)
             case RateCurve():
                 return had.paced(rate)
-            case arriving.Recorded():
+            case arriving.RecordedArrivals():
                 pace = had.rate / rate
-                return arriving.Recorded(tuple(time * pace for time in had.times))
+                return arriving.RecordedArrivals(tuple(time * pace for time in had.times))
             case _:
                 return arriving.Poisson(rate)
     if cv == 0:
@@ -290,7 +292,9 @@ def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving
     return arriving.Poisson(rate) if cv == 1 else arriving.Bursty(rate, cv)
 
 
-def _recorded(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
+def _recorded(
+    wanted: OfferedLoad, seed: int, page: int
+) -> tuple[Requests, ServiceLoad, str, tuple[str, ...]]:
     refuse_unused(
         "`trace`",
         {
@@ -330,7 +334,7 @@ def _recorded(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str
         raise InputError(
             f"warm-up takes {warmup} of {counted(len(made), 'request')}", hint="leave out fewer"
         )
-    load = Load(
+    load = ServiceLoad(
         name=Path(wanted.trace).name,
         title=f"{trace.source}, {trace.title}",
         prompt="as recorded",
@@ -347,7 +351,7 @@ def _recorded(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str
     return made, load, "", notes
 
 
-def _untimed(made: Requests, wanted: Wanted, seed: int, source: str) -> Requests:
+def _untimed(made: Requests, wanted: OfferedLoad, seed: int, source: str) -> Requests:
     """Requests of which nobody recorded when they came, at a rate that is asked for."""
     if wanted.concurrency is not None:
         return made
@@ -356,7 +360,9 @@ def _untimed(made: Requests, wanted: Wanted, seed: int, source: str) -> Requests
             f"{source} does not say when requests came",
             hint="give `rate`, at which they come independently, or `concurrency`",
         )
-    even = Traffic(Constant(1), Constant(1), arriving.Poisson(wanted.rate), requests=len(made))
+    even = Traffic(
+        ConstantLength(1), ConstantLength(1), arriving.Poisson(wanted.rate), requests=len(made)
+    )
     return replace(made, arrival=draw(even, seed).arrival)
 
 

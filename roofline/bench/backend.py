@@ -10,8 +10,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.elements import random, stored
-from roofline.bench.probe import Point, Probe
-from roofline.bench.published import Published
+from roofline.bench.probe import Probe, ProbePoint
+from roofline.bench.published import PublishedRates
 
 Launch: TypeAlias = Callable[[], object]
 """One run of a probe, its arguments bound."""
@@ -73,7 +73,7 @@ class Backend(Protocol):
     def shared(self) -> bool:
         """True where others use it too, so that what slows it down now may be over later."""
 
-    def refusal(self, point: Point) -> str:
+    def refusal(self, point: ProbePoint) -> str:
         """Reason why a point cannot run there; empty where it can."""
 
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
@@ -106,7 +106,7 @@ def missing(probe: Probe) -> str:
     return f"{' and '.join(lacking)} is not installed" if lacking else ""
 
 
-class Pool:
+class ArrayPool:
     """Device memory that the arguments of one point after another are cut from.
 
     Allocating and filling argument sets afresh would take longer than measuring them. Numbers
@@ -187,7 +187,7 @@ class Sizes:
         """Not made, and too small to count."""
         return None
 
-    def make(self, array: Any, maker: "Pool | Sizes") -> Any:
+    def make(self, array: Any, maker: "ArrayPool | Sizes") -> Any:
         """Array that one made here stands for, made there; None for anything else."""
         found = self._made.get(id(array))
         if found is None:
@@ -232,7 +232,7 @@ def _filled(xp: Any, drawn: NDArray[Any], count: int) -> Any:
     return numbers
 
 
-class Noise(Protocol):
+class Disturbances(Protocol):
     """Disturbances of a machine, which its text states in a clause."""
 
     @property
@@ -244,16 +244,16 @@ class Noise(Protocol):
         """Share of the time in which others make the device useless. [1]"""
 
 
-class Place(Struct, frozen=True):
+class ProbePlace(Struct, frozen=True):
     """A device and its libraries, on which probes run."""
 
     backend: Backend
     """Runs and times them."""
-    published: Published
+    published: PublishedRates
     """Rates of its datasheet, or what stands in for one."""
     environment: Mapping[str, str]
     """Facts that the times depend on besides the probes."""
-    noise: Callable[[], Noise | None]
+    noise: Callable[[], Disturbances | None]
     """Measures the noise of the machine."""
     title: str
     """Name for people."""

@@ -12,8 +12,8 @@ from roofline.bench.fit import cross_validate, families_of, fit
 from roofline.bench.forms import columns, form_of
 from roofline.bench.held_out import coverage, errors
 from roofline.bench.prices import RATES, SUSTAINED
-from roofline.bench.profile import Fitted
-from roofline.bench.published import Published
+from roofline.bench.profile import FittedProbe
+from roofline.bench.published import PublishedRates
 from roofline.bench.records import Record, Records, alike
 from roofline.bench.stopping import SLOWED
 from roofline.cost.kernels.catalog import FORMS
@@ -45,7 +45,7 @@ FAULTY: Final = frozenset(
 """Reasons of a driver for a lower clock that are of a room or a cable, not of a product."""
 
 
-def fit_records(records: Records, published: Published) -> tuple[list[Fitted], list[str]]:
+def fit_records(records: Records, published: PublishedRates) -> tuple[list[FittedProbe], list[str]]:
     """Fit every probe of a run that has enough rows.
 
     Returns:
@@ -89,8 +89,8 @@ def fit_records(records: Records, published: Published) -> tuple[list[Fitted], l
 
 
 def _at_the_limit(
-    fitted: Fitted, rows: Sequence[Record], published: Published
-) -> tuple[Fitted, float]:
+    fitted: FittedProbe, rows: Sequence[Record], published: PublishedRates
+) -> tuple[FittedProbe, float]:
     """A fit whose products compute as fast as a device at its power limit, and that share.
 
     Points of a few milliseconds end before the limit has an effect; the rows follow seconds of
@@ -104,7 +104,9 @@ def _at_the_limit(
     return replace(fitted, model=replace(fitted.model, constants=constants)), share
 
 
-def _with_few(fit_of: Callable[[Sequence[Record]], Fitted], rows: Sequence[Record]) -> Fitted:
+def _with_few(
+    fit_of: Callable[[Sequence[Record]], FittedProbe], rows: Sequence[Record]
+) -> FittedProbe:
     """Fit of the rows that others let alone; of all where those are too few."""
     alone = [row for row in rows if not with_others(row)]
     try:
@@ -119,8 +121,8 @@ def with_others(row: Record) -> bool:
 
 
 def fit_probe(
-    rows: Sequence[Record], published: Published, version: int, provider: str, form: str = ""
-) -> Fitted:
+    rows: Sequence[Record], published: PublishedRates, version: int, provider: str, form: str = ""
+) -> FittedProbe:
     """Fit of the rows of one probe, beside the published rates of where they were measured.
 
     Raises:
@@ -136,7 +138,7 @@ def fit_probe(
     predicted, spread = cross_validate(
         equation, dims, machine, measured, families=families, folds=FOLDS
     )
-    return Fitted(
+    return FittedProbe(
         probe=first.probe,
         version=version,
         kind=first.kind,
@@ -161,7 +163,7 @@ def times(rows: Iterable[Record]) -> Array:
     return np.array([row.median.value for row in rows])
 
 
-def trusted(records: Records, published: Published) -> tuple[list[Record], list[str]]:
+def trusted(records: Records, published: PublishedRates) -> tuple[list[Record], list[str]]:
     """Rows of a run that a fit may take, and a sentence about the others.
 
     Raises:

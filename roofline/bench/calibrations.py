@@ -10,7 +10,7 @@ import numpy as np
 from roofline.bench.prices import HEADS, PRICES, PROMPTS, RIVALS
 from roofline.bench.shipping.files import FOLDER, fit_of, labels
 from roofline.content import home, shipped, there
-from roofline.cost.calibration.kernel import IDEAL, Kernel, Label, devices, known
+from roofline.cost.calibration.kernel import IDEAL, FitLabel, FittedKernel, devices, known
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.engine_costs import EngineProfile
@@ -25,7 +25,7 @@ from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 
 if TYPE_CHECKING:
-    from roofline.bench.profile import Fitted, Profile
+    from roofline.bench.profile import FittedProbe, Profile
 
 NAMED: Final = ("gemm", "pointwise", "quantize")
 """Kinds with a form for each variant."""
@@ -111,7 +111,7 @@ def _gathered(
     switched: bool,
 ) -> GpuCalibration | None:
     """One object for all deployments of a device under an engine: what a sweep remembers is its."""
-    fits: dict[Label, Kernel] = {}
+    fits: dict[FitLabel, FittedKernel] = {}
     names = []
     for profile in read(own_files):
         used = {label: fit for label, fit in _fits(profile, device).items() if _new(label, fits)}
@@ -124,7 +124,7 @@ def _gathered(
     if not names:
         return None
 
-    def load(label: Label) -> Kernel:
+    def load(label: FitLabel) -> FittedKernel:
         return fits[label] if label in fits else fit_of(label)
 
     name = ", else ".join(names)
@@ -133,22 +133,22 @@ def _gathered(
     )
 
 
-def _new(label: Label, fits: Iterable[Label]) -> bool:
+def _new(label: FitLabel, fits: Iterable[FitLabel]) -> bool:
     """True where operators ask for such a kernel, and no later calibration has it."""
     asked = any((each.kind, each.variant) == (label.kind, label.variant) for each in labels())
     return asked and not any(each._replace(mine=label.mine) == label for each in fits)
 
 
-def _fits(found: "Profile", device: str) -> dict[Label, Kernel]:
+def _fits(found: "Profile", device: str) -> dict[FitLabel, FittedKernel]:
     """Fits of a calibration file by what they are of, on the device that is asked about."""
-    out: dict[Label, Kernel] = {}
+    out: dict[FitLabel, FittedKernel] = {}
     slower = set(_by_speed(found)[1:])
     for name in sorted(set(found.fits) - slower):
         fitted = found.fits[name]
         if fitted.form in FORMS and fitted.form not in processor.FORMS:
             provider, variant = PRICES.get(name, (found.provider, _variant(name, fitted)))
-            label = Label(device, provider, fitted.kind, variant, found.name)
-            out[label] = Kernel(label, fitted.arithmetic, fitted.model)
+            label = FitLabel(device, provider, fitted.kind, variant, found.name)
+            out[label] = FittedKernel(label, fitted.arithmetic, fitted.model)
     return out
 
 
@@ -167,7 +167,7 @@ def _by_speed(found: "Profile") -> list[str]:
     return sorted(rivals, key=times) if len(rivals) > 1 else rivals
 
 
-def _variant(name: str, fitted: "Fitted") -> str:
+def _variant(name: str, fitted: "FittedProbe") -> str:
     """Formats or operator of a fit: as its form is called, else as the fit is."""
     kind, _, variant = fitted.form.partition("-")
     return variant if kind in NAMED else name

@@ -15,11 +15,11 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.bench import clock
-from roofline.bench.backend import Noise, Place
+from roofline.bench.backend import Disturbances, ProbePlace
 from roofline.bench.capacity import HAD
-from roofline.bench.engine import LOST, Measurement, reason_of, run
-from roofline.bench.planner import SPENT, Dropped, plan
-from roofline.bench.probe import Loaded, points
+from roofline.bench.engine import LOST, PointTimes, reason_of, run
+from roofline.bench.planner import SPENT, DroppedPoint, plan
+from roofline.bench.probe import LoadedProbe, points
 from roofline.bench.published import Processor, detect, of_processor
 from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
@@ -50,7 +50,7 @@ FEWEST: Final = 6
 """Samples of a point that has less time than that: the fewest whose median has an interval
 (`roofline.bench.stopping.median`)."""
 
-Progress = Callable[[int, int, Measurement], object]
+Progress = Callable[[int, int, PointTimes], object]
 """Told of each finished point: which, of how many, and its times."""
 
 
@@ -79,12 +79,12 @@ def blas() -> str:
     return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()
 
 
-def numpy_place() -> Place:
+def numpy_place() -> ProbePlace:
     """NumPy in this process."""
     here = detect()
     backend = clock.backend(here)
     kind = "processor" if backend.threads == 1 else "wall"
-    return Place(
+    return ProbePlace(
         backend,
         of_processor(here, backend.threads),
         {**describe(here, backend.threads, kind), HAD: str(round(backend.cache_bytes))},
@@ -93,7 +93,7 @@ def numpy_place() -> Place:
     )
 
 
-def place(backend: str, name: str = "") -> AbstractContextManager[Place]:
+def place(backend: str, name: str = "") -> AbstractContextManager[ProbePlace]:
     """Place where a backend runs; entering it takes the device.
 
     Args:
@@ -130,28 +130,28 @@ def chosen() -> tuple[str, str]:
     return "cupy", "there is a GPU, and CuPy reaches it"
 
 
-class Run(Struct, frozen=True):
+class CampaignRun(Struct, frozen=True):
     """Measurements of a campaign."""
 
     records: Records
     """Read back from the disk."""
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[DroppedPoint, ...]
     """Points that were not measured, and why."""
-    before: Noise | None
-    after: Noise | None
+    before: Disturbances | None
+    after: Disturbances | None
     """Noise; None where it is not looked for."""
     seconds: float
     """Duration. [s]"""
 
 
-def folder_for(place: Place) -> Path:
+def folder_for(place: ProbePlace) -> Path:
     """New folder for the records of a run, by machine and time."""
     about = place.environment
     stamp = "".join(c for c in about["date"] if c.isalnum())
     return home() / "records" / f"{place.backend.name}-{about['machine']}-{stamp}"
 
 
-def stop_for(probes: Sequence[Loaded], budget_s: float) -> Stop:
+def stop_for(probes: Sequence[LoadedProbe], budget_s: float) -> Stop:
     """Stop rule that leaves time for all points. Source: the budget, divided."""
     count = sum(1 for entry in probes for _ in points(entry.probe))
     share = SAMPLING * budget_s / max(1, count)
@@ -160,8 +160,12 @@ def stop_for(probes: Sequence[Loaded], budget_s: float) -> Stop:
 
 
 def measure(
-    where: Place, probes: Sequence[Loaded], budget_s: float, folder: Path, progress: Progress
-) -> Run:
+    where: ProbePlace,
+    probes: Sequence[LoadedProbe],
+    budget_s: float,
+    folder: Path,
+    progress: Progress,
+) -> CampaignRun:
     """Plan a budget, measure, and read the records back.
 
     Args:
@@ -196,7 +200,7 @@ def measure(
     waiting.sort(key=lambda point: point.name in fatal)
     finished = 0
 
-    def keep(measurement: Measurement) -> None:
+    def keep(measurement: PointTimes) -> None:
         nonlocal finished
         finished += measurement.point.name not in recorder.done
         recorder.keep(measurement)
@@ -208,9 +212,9 @@ def measure(
     gone = any(reason.startswith(LOST) for _, reason in left)
     after = None if gone else _noise(where)
     never = [entry for entry in planned.dropped if entry.reason != SPENT]
-    dropped = (*never, *(Dropped(point, reason) for point, reason in left))
+    dropped = (*never, *(DroppedPoint(point, reason) for point, reason in left))
     _list(dropped, folder)
-    return Run(
+    return CampaignRun(
         read_records(folder, {entry.probe.name: entry for entry in probes}),
         dropped,
         before,
@@ -219,7 +223,7 @@ def measure(
     )
 
 
-def _noise(where: Place) -> Noise | None:
+def _noise(where: ProbePlace) -> Disturbances | None:
     """Noise of the machine; None where it is not looked for.
 
     Raises:
@@ -245,7 +249,7 @@ def _fatal(folder: Path) -> set[str]:
     return {name for name, _, reason in parts if reason.startswith(LOST)}
 
 
-def _list(dropped: Sequence[Dropped], folder: Path) -> None:
+def _list(dropped: Sequence[DroppedPoint], folder: Path) -> None:
     """Write down what was left out, beside the records."""
     lines = [f"{entry.point.name}: {entry.reason}\n" for entry in dropped]
     with output(folder / LEFT_OUT, folders=True, links=False) as file:

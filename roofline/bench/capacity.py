@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from roofline.bench.backend import Launch, Timer
-from roofline.bench.published import Published
+from roofline.bench.published import PublishedRates
 from roofline.bench.records import Records
 from roofline.cost.kernels.processor import missed
 from roofline.cost.work import Array
@@ -92,7 +92,7 @@ def capacity(touched: Array, seconds_per_byte: Array, nominal: float) -> float:
     return found
 
 
-def as_measured(published: Published, records: Records) -> Published:
+def as_measured(published: PublishedRates, records: Records) -> PublishedRates:
     """Rates of a processor with the capacity of its last-level cache as a run tells it.
 
     Args:

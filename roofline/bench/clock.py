@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from roofline.bench.backend import Launch, Timer, missing
 from roofline.bench.capacity import look
-from roofline.bench.probe import Point, Probe
+from roofline.bench.probe import Probe, ProbePoint
 from roofline.bench.published import Processor
 from roofline.units import PREFIX, parse
 
@@ -125,7 +125,7 @@ class NumpyBackend(Struct, frozen=True):
     name: str = "numpy"
     xp: Any = np
 
-    def refusal(self, point: Point) -> str:
+    def refusal(self, point: ProbePoint) -> str:
         """Packages of the probe that are not installed."""
         return missing(point.probe)
 
@@ -180,7 +180,7 @@ def backend(processor: Processor) -> NumpyBackend:
     )
 
 
-class Noise(Struct, frozen=True):
+class MachineNoise(Struct, frozen=True):
     """Disturbances of a machine: what makes equal pieces of work take unequal times on it."""
 
     slowed: float
@@ -212,7 +212,7 @@ class Noise(Struct, frozen=True):
         )
 
 
-def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
+def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> MachineNoise:
     """Noise of a machine on which equal work is repeated for some seconds, block by block."""
     chunks = max(1, int(BEYOND * backend.cache_bytes) // CHUNK)
     many = np.ones((2, chunks, CHUNK // 4), dtype=np.float32)
@@ -224,7 +224,7 @@ def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
     here = (time.process_time() - began_here) / backend.threads
     pieces = [piece for block in blocks for piece in block]
     calm = [np.median(good) for block in blocks if (good := [s for s, slow in block if not slow])]
-    return Noise(
+    return MachineNoise(
         slowed=sum(slow for _, slow in pieces) / len(pieces),
         memory=float(max(calm) / min(calm) - 1.0) if calm else math.inf,
         taken=max(0.0, 1.0 - here / wall),

@@ -39,7 +39,7 @@ SUFFIXES: Final = ("_pairnvlink", "_pairwise_nvlink")
 """Ends of a GPU's name in sources that say how it is wired in it; the topology says it too."""
 
 
-class Columns(Struct, frozen=True):
+class KernelColumns(Struct, frozen=True):
     """Columns of one kind of kernel."""
 
     needed: tuple[str, ...]
@@ -56,7 +56,7 @@ class Columns(Struct, frozen=True):
     """Pairs of columns of which the first is never above the second."""
 
 
-class Refused(Struct, frozen=True):
+class RefusedRows(Struct, frozen=True):
     """Rows that are not predicted."""
 
     where: str
@@ -89,14 +89,14 @@ ALLTOALL: Final = (
     "alltoall_combine_low_precision",
 )
 WIDE: Final = tuple(name for name in EXPONENTS if name != "balanced")
-ATTENTION: Final = Columns(
+ATTENTION: Final = KernelColumns(
     ("batch", "seq_q", "seq_kv", "n_heads", "n_kv_heads", "head_dim"),
     {**LIBRARY, "head_dim": 128, "window": 0},
     {"n_kv_heads": "n_heads", "kv_dtype": "dtype"},
     known={"dtype": CACHED, "kv_dtype": CACHED},
     most=(("seq_q", "seq_kv"), ("n_kv_heads", "n_heads")),
 )
-LATENT: Final = Columns(
+LATENT: Final = KernelColumns(
     ("batch", "seq_q", "seq_kv", "n_heads"),
     LIBRARY,
     {"kv_dtype": "dtype"},
@@ -115,8 +115,8 @@ PREFILLED: Final = {"seq_q": "seq_kv"}
 ONE: Final = {"seq_q": 1}
 """A token a step."""
 
-COLUMNS: Final[Mapping[str, Columns]] = {
-    "gemm": Columns(("m", "n", "k"), LIBRARY, known={"dtype": tuple(PRODUCTS)}),
+COLUMNS: Final[Mapping[str, KernelColumns]] = {
+    "gemm": KernelColumns(("m", "n", "k"), LIBRARY, known={"dtype": tuple(PRODUCTS)}),
     "attention-prefill": replace(ATTENTION, like={**ATTENTION.like, **PREFILLED}),
     "attention-decode": replace(ATTENTION, usual={**ATTENTION.usual, **ONE}),
     "mla-prefill": replace(LATENT, like={**LATENT.like, **PREFILLED}),
@@ -134,7 +134,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
             "phase": PHASES,
         },
     ),
-    "mla-bmm": Columns(
+    "mla-bmm": KernelColumns(
         ("num_tokens", "n_heads"),
         LIBRARY,
         words=("gpu", "op"),
@@ -158,13 +158,13 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         words=("gpu", "phase", "model"),
         known={**LATENT.known, "gemm_dtype": PROJECTIONS, "phase": PHASES},
     ),
-    "moe": Columns(
+    "moe": KernelColumns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
         {**LIBRARY, "distribution": "balanced", "tp": 1, "ep": 1},
         known={"dtype": tuple(WEIGHTS), "distribution": DISTRIBUTIONS},
         most=(("topk", "experts"), ("ep", "experts")),
     ),
-    "moe-wideep": Columns(
+    "moe-wideep": KernelColumns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "slots", "tp", "ep"),
         {**LIBRARY, "distribution": "uniform", "tp": 1, "phase": "any", "rank_tokens": 0},
         {"slots": "experts"},
@@ -175,7 +175,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         },
         most=(("topk", "experts"), ("ep", "experts"), ("experts", "slots")),
     ),
-    "moe-mega": Columns(
+    "moe-mega": KernelColumns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "ep"),
         {**LIBRARY, "distribution": "balanced", "phase": "any"},
         known={
@@ -185,49 +185,49 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         },
         most=(("topk", "experts"), ("ep", "experts")),
     ),
-    "moe-alltoall": Columns(
+    "moe-alltoall": KernelColumns(
         ("num_tokens", "hidden", "topk", "experts", "ep"),
         LIBRARY,
         words=("gpu", "op"),
         known={"dtype": ("bfloat16", "fp8", "nvfp4"), "op": ALLTOALL},
         most=(("topk", "experts"), ("ep", "experts")),
     ),
-    "collective": Columns(
+    "collective": KernelColumns(
         ("n_ranks", "bytes"),
         {"backend": "", "version": "", "mode": "", "topology": "", "dtype": "bfloat16"},
         words=("gpu", "op"),
     ),
-    "deepep": Columns(
+    "deepep": KernelColumns(
         ("num_tokens", "hidden", "topk", "experts", "node_num"),
         {"backend": "deepep", "version": "", "mode": "normal", "node_num": 1, "sms": 0},
         words=("gpu", "op"),
         known={"op": ("dispatch", "combine"), "mode": ("normal", "ll")},
         most=(("topk", "experts"),),
     ),
-    "quantize": Columns(
+    "quantize": KernelColumns(
         ("m", "k"),
         {"backend": "", "version": "", "op": "scale_matrix", "dtype": "fp8"},
         known={"op": tuple(QUANTIZE), "dtype": ("fp8",)},
     ),
-    "linear-attention": Columns(
+    "linear-attention": KernelColumns(
         ("batch", "seq_len", "n_k_heads", "k_head_dim", "n_v_heads", "v_head_dim"),
         {**LIBRARY, "d_conv": 4, "conv_channels": 0, "chunk": 0},
         words=("gpu", "op", "phase"),
         known={"op": ("gdn", "kda", "mamba2"), "phase": ("prefill", "decode", "verify")},
     ),
-    "attention-encoder": Columns(
+    "attention-encoder": KernelColumns(
         ("batch", "seq", "n_heads", "head_dim"), LIBRARY, known={"dtype": ("bfloat16",)}
     ),
-    "mhc": Columns(
+    "mhc": KernelColumns(
         ("num_tokens", "hidden", "hc_mult"),
         {**LIBRARY, "sites": 2},
         words=("gpu", "op"),
         known={"op": tuple(HYPER)},
     ),
-    "mlp": Columns(
+    "mlp": KernelColumns(
         ("num_tokens", "hidden", "inter"), LIBRARY, known={"dtype": (*SIXTEEN, "fp8", "fp8_block")}
     ),
-    "pointwise": Columns(
+    "pointwise": KernelColumns(
         ("num_tokens", "width"),
         {"backend": "", "version": "", "model": "", "dtype": "bfloat16"},
         words=("gpu", "op"),
@@ -240,7 +240,7 @@ TIME: Final = "time_s"
 
 def prepared(
     kind: str, frame: "pandas.DataFrame", where: str = ""
-) -> tuple["pandas.DataFrame", list[Refused]]:
+) -> tuple["pandas.DataFrame", list[RefusedRows]]:
     """Rows that mean something, with all columns of their kind, and those that do not.
 
     Args:
@@ -257,11 +257,11 @@ def prepared(
     rule = COLUMNS[kind]
     filled = _filled(kind, rule, frame.reset_index(drop=True), where)
     keep = np.ones(len(filled), dtype=np.bool_)
-    refused: list[Refused] = []
+    refused: list[RefusedRows] = []
 
     def refuse(wrong: NDArray[np.bool_], where: str, why: str) -> None:
         if (new := np.flatnonzero(wrong & keep)).size:
-            refused.append(Refused(where, new, why))
+            refused.append(RefusedRows(where, new, why))
             keep[new] = False
 
     for name in (*rule.needed, TIME):
@@ -292,7 +292,9 @@ def prepared(
     return out, refused
 
 
-def _filled(kind: str, rule: Columns, frame: "pandas.DataFrame", where: str) -> "pandas.DataFrame":
+def _filled(
+    kind: str, rule: KernelColumns, frame: "pandas.DataFrame", where: str
+) -> "pandas.DataFrame":
     """All columns, numbers as float64 and words as str; what is not a number is NaN."""
     import pandas as pd
 

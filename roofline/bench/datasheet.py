@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.cost.attention import attention
 from roofline.cost.kernels import sparse
 from roofline.cost.kernels.collective import PATHS, moved, usable
@@ -32,7 +32,7 @@ QUANTISED: Final = 1.5
 """Elements of 16 bits that quantising moves per element: each is read, and half as wide written."""
 
 
-def datasheet(group: Group) -> Array:
+def datasheet(group: RowGroup) -> Array:
     """Time of each row of a group by the plain roofline. [s]"""
     kind = group.form.kind
     if kind in WIRED:
@@ -190,7 +190,7 @@ WORKS: Final[Mapping[str, Callable[[Columns, Mapping[str, str]], Work]]] = {
 """Work of a row by the kind of its form."""
 
 
-def _collective(group: Group) -> Array:
+def _collective(group: RowGroup) -> Array:
     """Bytes of the algorithm that sends least; a switch that adds has nothing to save for two."""
     d, op = group.dims, group.name["op"]
     shares = [
@@ -203,20 +203,20 @@ def _collective(group: Group) -> Array:
     return least * d["payload"] / d["bytes_per_s"]
 
 
-def _exchange(group: Group) -> Array:
+def _exchange(group: RowGroup) -> Array:
     d = group.dims
     sent: Array = d["tokens"] * d["copies"] * d["hidden"] * d["width"]
     return sent / d["bytes_per_s"]
 
 
-def _fused(group: Group) -> Array:
+def _fused(group: RowGroup) -> Array:
     """Experts and their exchange, which one kernel overlaps."""
     d = group.dims
     alone = _roofline(_experts(d, group.name), group.machine)
     return np.maximum(alone, d["exchanged"] / d["bytes_per_s"])
 
 
-WIRED: Final[Mapping[str, Callable[[Group], Array]]] = {
+WIRED: Final[Mapping[str, Callable[[RowGroup], Array]]] = {
     "collective": _collective,
     "expert-exchange": _exchange,
     "moe-alltoall": _exchange,

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from roofline.bench.backend import Backend, CaptureError, Launch, Pool, Sizes, bytes_of
-from roofline.bench.probe import Point
-from roofline.bench.stopping import SLOWED, Sampled, Samples, Stop, sample
+from roofline.bench.backend import ArrayPool, Backend, CaptureError, Launch, Sizes, bytes_of
+from roofline.bench.probe import ProbePoint
+from roofline.bench.stopping import SLOWED, SampledTimes, Samples, Stop, sample
 from roofline.errors import InputError
 
 FILLED: Final[Mapping[str, float]] = {"near": 0.25, "cold": 3.0}
@@ -34,10 +34,10 @@ SPARE: Final = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement(Sampled):
+class PointTimes(SampledTimes):
     """Times of one point."""
 
-    point: Point
+    point: ProbePoint
     """Point that was measured."""
     runs: int
     sets: int
@@ -60,7 +60,7 @@ class Footprint(Struct, frozen=True):
         return float(bytes_of(self.numbers) + self.room)
 
 
-def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) -> Footprint:
+def footprint(point: ProbePoint, cache_bytes: float, memory_bytes: float = math.inf) -> Footprint:
     """Memory that a point takes: one set if warm, enough to leave nothing cached if cold.
 
     Near ones leave a core's own cache and stay in the one that cores share.
@@ -86,7 +86,7 @@ def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) 
     return Footprint(sets, numbers, sizes.room + (sets - 1) * more.room)
 
 
-def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measurement:
+def measure(point: ProbePoint, backend: Backend, pool: ArrayPool, stop: Stop) -> PointTimes:
     """Time a point until the stop rule is content.
 
     Raises:
@@ -101,7 +101,7 @@ def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measureme
     except CaptureError:
         replayed = False
         found, runs = samples(launches, backend, stop, replayed, point.probe.busy_s)
-    return Measurement(
+    return PointTimes(
         point,
         runs,
         needs.sets,
@@ -144,7 +144,7 @@ def samples(
     return sample(lambda: timer(runs), backend.slowed, stop, time.perf_counter), runs
 
 
-def _launches(point: Point, backend: Backend, pool: Pool, sets: int) -> list[Launch]:
+def _launches(point: ProbePoint, backend: Backend, pool: ArrayPool, sets: int) -> list[Launch]:
     """One launch for each argument set; all share the arguments that are not streamed."""
     probe, sizes = point.probe, Sizes()
     shared: Mapping[str, Any] = probe.arguments(pool, point.at)
@@ -158,13 +158,13 @@ def _launches(point: Point, backend: Backend, pool: Pool, sets: int) -> list[Lau
 
 
 def run(
-    points: list[Point],
+    points: list[ProbePoint],
     backend: Backend,
-    keep: Callable[[Measurement], object],
+    keep: Callable[[PointTimes], object],
     *,
     stop: Stop,
     deadline: float = math.inf,
-) -> list[tuple[Point, str]]:
+) -> list[tuple[ProbePoint, str]]:
     """Measure points one after the other and hand each on as soon as it is finished.
 
     Where others use the device, a point that they slowed down all the time is handed on as it is,
@@ -184,12 +184,12 @@ def run(
     Returns:
         list: Points that were left out, and why.
     """
-    pool = Pool(backend.xp, POOL * backend.memory_bytes)
-    left: list[tuple[Point, str]] = []
-    again: deque[tuple[Point, int]] = deque()
+    pool = ArrayPool(backend.xp, POOL * backend.memory_bytes)
+    left: list[tuple[ProbePoint, str]] = []
+    again: deque[tuple[ProbePoint, int]] = deque()
     lost, built = False, set()
 
-    def tried(point: Point) -> Measurement | None:
+    def tried(point: ProbePoint) -> PointTimes | None:
         nonlocal pool, lost
         try:
             return measure(point, backend, pool, stop)
@@ -199,7 +199,7 @@ def run(
         except Exception as error:  # whatever a driver, a library or a probe raises
             reason = reason_of(error)
         try:  # after the error, whose frames hold the old pool: it may be half made
-            pool = Pool(backend.xp, POOL * backend.memory_bytes)
+            pool = ArrayPool(backend.xp, POOL * backend.memory_bytes)
             backend.recover()
         except Exception as error:
             lost, reason = True, f"{LOST} after it: {reason}; {reason_of(error)}"

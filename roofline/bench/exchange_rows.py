@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.held_out import octaves
-from roofline.bench.kernel_rows import Group, Name, columns, families, group_of, newest, parts
+from roofline.bench.kernel_rows import Name, RowGroup, columns, families, group_of, newest, parts
 from roofline.cost.kernels import exchange
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.collective import CUSTOM, IN_SWITCH, NCCL, collective_dims, form
@@ -55,7 +55,7 @@ NARROW: Final = 1.0
 WIDE: Final = 2.0
 
 
-def collective_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def collective_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Collectives; a family is an octave of sizes.
 
     Raises:
@@ -88,7 +88,9 @@ def algorithms(
     return tuple(path for path in library[op] if in_switch or path != IN_SWITCH)
 
 
-def _group(name: Name, rows: "pandas.DataFrame", library: Mapping[str, tuple[str, ...]]) -> Group:
+def _group(
+    name: Name, rows: "pandas.DataFrame", library: Mapping[str, tuple[str, ...]]
+) -> RowGroup:
     device, op, across = gpu(name["gpu"]), name["op"], int(name["across"])
     ranks = rows.n_ranks.to_numpy(np.float64)
     rate, adds = _wires(device, float(ranks.max()), across, name["topology"])
@@ -139,7 +141,7 @@ def _wires(device: Gpu, ranks: float, across: int, topology: str) -> tuple[float
     return link.bytes_per_s, bool(joined and joined.kind == link.kind and joined.reduces)
 
 
-def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def exchange_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Dispatch and combination of tokens, inside one node or over the network of several.
 
     Raises:
@@ -173,7 +175,7 @@ def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         yield group_of({**name, "dtype": "bfloat16"}, exchange.FORM, dims, rows, alike)
 
 
-def alltoall_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def alltoall_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """All-to-all of TensorRT-LLM over NVLink; a family is an octave of tokens.
 
     ``prepare`` sends the experts that tokens chose; ``dispatch`` sends a token once to each device.

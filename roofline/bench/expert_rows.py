@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.kernel_rows import KEY, Group, Name, columns, families, group_of, newest, parts
+from roofline.bench.kernel_rows import (
+    KEY,
+    Name,
+    RowGroup,
+    columns,
+    families,
+    group_of,
+    newest,
+    parts,
+)
 from roofline.cost.kernels import experts, routing
 from roofline.cost.kernels.form import Form
 from roofline.cost.work import Array
@@ -70,7 +79,7 @@ ALONE: Final = ("sglang", "0.5.10")
 """Engine and release that were measured on the tokens of one device."""
 
 
-def expert_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def expert_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Mixtures of experts, as the most loaded device sees them; a family is a network's shape.
 
     Shapes that only an older release was measured on are taken as those of the latest.
@@ -140,7 +149,7 @@ def made(
     rows: "pandas.DataFrame",
     family: tuple[str, ...],
     form: Form = experts.FORM,
-) -> Group:
+) -> RowGroup:
     """Group of rows, from columns and tiles of each height."""
     (*_, narrow), rates = WEIGHTS[name["dtype"]], gpu(name["gpu"]).flops_per_s
     arithmetic = next(each for each in ARITHMETIC[narrow] if each in rates)

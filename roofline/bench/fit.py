@@ -13,14 +13,14 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import ENOUGH, Labels, spreads, unallowed
-from roofline.bench.rows import SEED, Rows, checked, search
+from roofline.bench.rows import SEED, FormRows, checked, search
 from roofline.bench.rows import families_of as families_of
 from roofline.bench.rows import grouped as grouped
 from roofline.bench.surface import CHOICE_POINTS, POINTS, branches, cover, lines, steps, surface
 from roofline.cost.kernels.form import (
     WIDEN,
-    Calibrated,
     Dims,
+    FittedForm,
     Form,
     Machine,
     octaves,
@@ -30,7 +30,7 @@ from roofline.cost.kernels.form import (
 from roofline.cost.kernels.form import log_sd as spread_of
 from roofline.cost.kernels.form import seconds as time_of
 from roofline.cost.kernels.residual import (
-    Branches,
+    DecisionTrees,
     Hull,
     Residual,
     asked,
@@ -95,7 +95,7 @@ LINED_SIZES: Final = 24
 """Sizes that are few: through more of them, lines would follow the noise of single rows. [1]"""
 
 
-class LeftOut(Struct, frozen=True):
+class LeftOutRows(Struct, frozen=True):
     """Rows of a fit as fits without their families predict them."""
 
     rows: NDArray[np.intp]
@@ -118,7 +118,7 @@ def fit(
     residual: bool = True,
     starts: int = 2,
     source: str = "",
-) -> Calibrated:
+) -> FittedForm:
     """Constants, residual table and spreads that make the logarithms of the times agree best.
 
     Spreads are of residuals of families that the inner fit did not see, less what being outside its
@@ -141,8 +141,8 @@ def fit(
 
 
 def fit_and_score(
-    rows: Rows, *, residual: bool = True, starts: int = 2, source: str = ""
-) -> tuple[Calibrated, LeftOut]:
+    rows: FormRows, *, residual: bool = True, starts: int = 2, source: str = ""
+) -> tuple[FittedForm, LeftOutRows]:
     """A fit, and how fits without the families of its rows predict them.
 
     Args:
@@ -164,10 +164,10 @@ def fit_and_score(
     at, off = octaves(rows.form, rows.dims), rows.off(constants)
     seen = _Seen(rows[few], at[few], cover(at, _points(chosen)))
     (table,) = _tried((chosen,), seen, off[few])
-    found = Calibrated(
+    found = FittedForm(
         rows.form, constants, table, own, every, seen.hull, len(rows.measured), source
     )
-    return found, LeftOut(judged, missed, np.hypot(spread, WIDEN * far), far)
+    return found, LeftOutRows(judged, missed, np.hypot(spread, WIDEN * far), far)
 
 
 def cross_validate(
@@ -198,7 +198,7 @@ def cross_validate(
 
 
 def scored(
-    rows: Rows, folds: int, refit: Callable[..., Calibrated], score: int | None = None
+    rows: FormRows, folds: int, refit: Callable[..., FittedForm], score: int | None = None
 ) -> tuple[Array, Array]:
     """Predict and bracket each fold by a model of the others."""
     label = grouped(rows.families, folds)
@@ -229,7 +229,7 @@ def inner(families: Labels) -> Labels:
     return grouped(families, INNER if kinds >= FEW else min(FEW_INNER, kinds))
 
 
-def _tables(rows: Rows) -> tuple[_Shape, ...]:
+def _tables(rows: FormRows) -> tuple[_Shape, ...]:
     """Residual tables that are tried."""
     fast = rows.dims[rows.form.coordinates[0]]
     if rows.form.lines and len(np.unique(fast)) <= LINED_SIZES:
@@ -241,7 +241,7 @@ def _tables(rows: Rows) -> tuple[_Shape, ...]:
 
 
 def _left_out(
-    rows: Rows, begin: Mapping[str, float], tables: tuple[_Shape, ...]
+    rows: FormRows, begin: Mapping[str, float], tables: tuple[_Shape, ...]
 ) -> tuple[_Shape, NDArray[np.intp], Array, Array, NDArray[np.intp]]:
     """Best table; and of rows left out: places, log residual, octaves outside the hull, regime.
 
@@ -330,7 +330,7 @@ def _points(table: _Shape) -> int:
 
 
 def _missed(
-    rows: Rows,
+    rows: FormRows,
     tables: tuple[_Shape, ...],
     off: Array,
     seen: NDArray[np.intp],
@@ -358,7 +358,7 @@ def _missed(
 class _Seen:
     """Rows that a table is made of, the points of its hull, and all their distances."""
 
-    def __init__(self, rows: Rows, at: Array, hull: Hull) -> None:
+    def __init__(self, rows: FormRows, at: Array, hull: Hull) -> None:
         form, machine, points = rows.form, rows.machine, hull.points
         self.trees, self.measured = form.trees, rows.measured
         self.paired = _paired(form)
@@ -375,23 +375,23 @@ class _Seen:
         """Columns that trees compare, of each row. [octave]"""
         return asked(self.at, self.seen)
 
-    def grown(self, values: Array) -> Branches:
+    def grown(self, values: Array) -> DecisionTrees:
         """Trees close to values of the rows. [1]"""
         assert self.trees is not None, "trees of a form without any"
         return branches(self.columns, values, self.families, self.trees)
 
 
-def _mean(smooth: Residual, alone: Branches, above: Branches) -> Residual:
+def _mean(smooth: Residual, alone: DecisionTrees, above: DecisionTrees) -> Residual:
     """Mean of trees alone and of a surface with trees above it."""
     columns, bounds, values = (np.concatenate(both) for both in zip(alone, above, strict=True))
-    both = Branches(columns, bounds, values / 2.0)
+    both = DecisionTrees(columns, bounds, values / 2.0)
     return smooth._replace(weights=smooth.weights / 2.0, branches=both)
 
 
 def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[Residual | None]:
     """Residual table of each shape; a surface serves with jumps and without."""
     smooth: dict[float, tuple[Residual, Array]] = {}
-    branching: Branches | None = None
+    branching: DecisionTrees | None = None
     for shape in tables:
         if shape is None:
             yield None

@@ -6,14 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.published import Published
+from roofline.bench.published import PublishedRates
 from roofline.bench.records import Record
 from roofline.bench.rows import LEAST
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.collective import moved
 from roofline.cost.kernels.decode import decode_dims
 from roofline.cost.kernels.experts import GATED, expert_dims, tallest
-from roofline.cost.kernels.form import Constant, Dims, Machine, free
+from roofline.cost.kernels.form import Dims, FormConstant, Machine, free
 from roofline.cost.kernels.latent import latent_dims
 from roofline.cost.kernels.latent_prefill import latent_prefill_dims
 from roofline.cost.kernels.prefill import prefill_dims
@@ -92,7 +92,7 @@ SHARES: Final[Mapping[str, str]] = {
 """Unit of the rate that a constant without a unit is a share of, by its name."""
 
 
-def rate_of(constant: Constant, machine: Machine) -> tuple[float, str]:
+def rate_of(constant: FormConstant, machine: Machine) -> tuple[float, str]:
     """Published rate that a constant is held against, 0 for none, and its unit."""
     of = SHARES.get(constant.name, "") if constant.unit == "1" else constant.unit
     if of == "cache":
@@ -100,7 +100,7 @@ def rate_of(constant: Constant, machine: Machine) -> tuple[float, str]:
     return {"FLOP/s": machine.flops_per_s, "B/s": machine.hbm_bytes_per_s}.get(of, 0.0), of
 
 
-def columns(rows: Sequence[Record], form: str, published: Published | None = None) -> Dims:
+def columns(rows: Sequence[Record], form: str, published: PublishedRates | None = None) -> Dims:
     """Columns of a form from rows of one probe: axes, work, how arrays lie, and what follows.
 
     ``rows`` are runs of an array that are passed over one by one; ``reuse`` is what is touched
@@ -138,7 +138,9 @@ def _heads(rows: Sequence[Record], out: _Columns) -> list[Array]:
     return [out["count"], new, context, *shape, np.zeros(count), width, cached]
 
 
-def _collective(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:
+def _collective(
+    rows: Sequence[Record], out: _Columns, published: PublishedRates | None
+) -> _Columns:
     ones, operation = np.ones(len(rows)), rows[0].probe.replace("-", "_")
     rate = published.link_bytes_per_s if published else 0.0
     _, share = moved(operation, PATHS.get(operation, "ring"), out["ranks"])
@@ -149,19 +151,19 @@ def _collective(rows: Sequence[Record], out: _Columns, published: Published | No
     }
 
 
-def _latent(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
+def _latent(rows: Sequence[Record], out: _Columns, _: PublishedRates | None) -> _Columns:
     ones = np.ones(len(rows))
     width = _width(rows)
     return latent_dims(out["count"], ones, out["context"], out["heads"], width, width)
 
 
-def _expanded(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
+def _expanded(rows: Sequence[Record], out: _Columns, _: PublishedRates | None) -> _Columns:
     width = _width(rows)
     shape = (out[name] for name in ("count", "new", "context", "heads"))
     return latent_prefill_dims(*shape, width, width)
 
 
-def _experts(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
+def _experts(rows: Sequence[Record], out: _Columns, _: PublishedRates | None) -> _Columns:
     """Rows and experts touched follow from the work; tiles are priced as operators' are."""
     each = GATED * out["hidden"] * out["inter"]
     weights = np.array([row.work["weight_bytes"] for row in rows])
@@ -180,12 +182,14 @@ def _experts(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Col
     return expert_dims(shape, padding(taken, touched))
 
 
-def _states(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
+def _states(rows: Sequence[Record], out: _Columns, _: PublishedRates | None) -> _Columns:
     shape = {"chunk": np.zeros(len(rows)), **out}  # the usual one where it is no axis
     return state_dims(*(shape[name] for name in STATE_SHAPE))
 
 
-_MORE: Final[Mapping[str, Callable[[Sequence[Record], _Columns, Published | None], _Columns]]] = {
+_MORE: Final[
+    Mapping[str, Callable[[Sequence[Record], _Columns, PublishedRates | None], _Columns]]
+] = {
     "decode": lambda rows, out, _: decode_dims(
         *_heads(rows, out), kernel=SCHEDULES.get(rows[0].probe, KERNEL)
     ),

@@ -50,7 +50,7 @@ WITH_CACHE: Final = (*KEY, "kv_dtype")
 Name = dict[str, str]
 
 
-class Group(Struct, frozen=True):
+class RowGroup(Struct, frozen=True):
     """Rows that one fit may hold."""
 
     name: Name
@@ -73,7 +73,7 @@ class Group(Struct, frozen=True):
         """Rows."""
         return len(self.measured)
 
-    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "Group":
+    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "RowGroup":
         """Some of the rows."""
         return replace(
             self,
@@ -91,9 +91,9 @@ def group_of(
     rows: "pandas.DataFrame",
     families: Labels,
     arithmetic: str = "bf16",
-) -> Group:
+) -> RowGroup:
     """Group of measured rows, with their times and places in the file."""
-    return Group(
+    return RowGroup(
         name,
         form,
         machine(gpu(name["gpu"]), arithmetic),
@@ -134,7 +134,7 @@ def columns(rows: "pandas.DataFrame", names: Sequence[str]) -> list[Array]:
     return [rows[name].to_numpy(np.float64) for name in names]
 
 
-def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def prefill_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Prefill attention; TensorRT-LLM computes in fp8 where the cache is in fp8.
 
     On Ada its kernels in fp8 differ by head width: those for 64 and 256 start blocks four times
@@ -160,7 +160,7 @@ def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
                 yield _group(told, prefill.FORM, dims, part, SHAPE, low=low)
 
 
-def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def decode_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Decode attention, in a group for each kernel that TensorRT-LLM has.
 
     Its kernels for grouped heads take up to 32 heads of a group. Larger groups, and heads without a
@@ -179,13 +179,13 @@ def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
                 yield _decode(name | {"heads": heads}, part)
 
 
-def _decode(name: Name, rows: "pandas.DataFrame") -> Group:
+def _decode(name: Name, rows: "pandas.DataFrame") -> RowGroup:
     shape, single = (*columns(rows, ATTENTION), *_widths(rows)), bool(name.get("heads"))
     dims = decode.decode_dims(*shape, kernel=name["kernel"], single=single)
     return _group(name, decode.FORM, dims, rows, SHAPE)
 
 
-def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Decoding of multi-head latent attention."""
     for name, rows in parts(frame, WITH_CACHE):
         shape = (*columns(rows, LATENT), *_widths(rows))
@@ -195,7 +195,7 @@ def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         yield _group(name, latent.DECODE, dims, rows, ("n_heads",), low=name["kv_dtype"] == "fp8")
 
 
-def latent_prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def latent_prefill_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Prefill of multi-head latent attention, which computes in 16 bits."""
     for name, rows in parts(frame, WITH_CACHE):
         shape = (*columns(rows, LATENT), *_widths(rows))
@@ -205,7 +205,7 @@ def latent_prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         yield _group(name, form, dims, rows, ("n_heads",))
 
 
-def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def module_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Multi-head latent attention with its projections; heads absorb the latent while decoding.
 
     vLLM absorbs short prefills too, where it names the kernel that decodes.
@@ -231,7 +231,7 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             yield _group(name, latent_module.EXPANDED, dims, rows, ("n_heads",))
 
 
-def head_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def head_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Matrices of each head around latent decoding."""
     for name, rows in parts(frame, (*KEY, "op")):
         tokens, heads = columns(rows, ("num_tokens", "n_heads"))
@@ -266,7 +266,7 @@ def _group(
     family: tuple[str, ...],
     *,
     low: bool = False,
-) -> Group:
+) -> RowGroup:
     """A group in bf16, or in fp8 where the device has it."""
     device = gpu(name["gpu"])
     arithmetic = "fp8" if low and "fp8" in device.flops_per_s else "bf16"

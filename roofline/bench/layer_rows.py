@@ -14,8 +14,8 @@ from roofline.bench.kernel_rows import (
     FEW,
     KEY,
     WEIGHTS,
-    Group,
     Name,
+    RowGroup,
     columns,
     families,
     group_of,
@@ -59,7 +59,7 @@ STEPPED: Final = ("decode", "verify")
 """Phases of one token or a few."""
 
 
-def linear_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def linear_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Linear layers; a family is a weight shape."""
     for name, rows in parts(frame, [name for name in KEY if name in frame]):
         if name["dtype"] in GEMM:
@@ -80,7 +80,7 @@ def _product(name: Name) -> Form:
     return GEMM[dtype]
 
 
-def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def quantise_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Activations converted for a product; a family is a width."""
     for name, rows in parts(frame, ("gpu", "backend", "version", "op", "dtype")):
         minus = "kernel" in rows and rows.kernel.astype(str).str.contains(MINUS).all()
@@ -93,7 +93,7 @@ def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             yield _group(name, form, dims, rows, ("width",))
 
 
-def pass_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def pass_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Norms, activations, rotation, embedding; a family is a width, or an octave of tokens.
 
     Networks of one kind of block run one kernel: a norm with a mean and biases is another than one
@@ -127,7 +127,7 @@ def block_of(network: str) -> str:
     return f"{norm}, parallel" if block.parallel else norm
 
 
-def hyper_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def hyper_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Hyper-connections; a family is a model width and an octave of tokens.
 
     An engine chooses one of several kernels by the number of tokens: they are one group, as what is
@@ -139,7 +139,7 @@ def hyper_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         yield _group({**name, "dtype": "bfloat16"}, form, dims, rows, ("hidden", "octave"))
 
 
-def mlp_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def mlp_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Gated feed-forward parts; both phases run the same kernels."""
     for name, rows in parts(frame, KEY):
         tokens, hidden, inter = columns(rows, ("num_tokens", "hidden", "inter"))
@@ -148,7 +148,7 @@ def mlp_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         yield _group(name, mlp.FORM, dims, rows, ("hidden", "octave"), low)
 
 
-def encoder_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def encoder_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Attention of encoders; a family is a number of heads and their width."""
     for name, rows in parts(frame, KEY):
         kernel, generation = encoder.kernel_of(name["kernel"]), gpu(name["gpu"]).architecture
@@ -157,7 +157,7 @@ def encoder_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         yield group_of(name, encoder.FORM, dims, rows, families(rows, ("n_heads", "head_dim")))
 
 
-def linear_attention_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def linear_attention_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Convolutions, scans and steps of the recurrence; a family is a shape of the layer."""
     for name, every in parts(frame, RECURRENT):
         # Without the name of a kernel both are rows of one phase.
@@ -165,7 +165,7 @@ def linear_attention_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             yield _recurrent_group(name, rows, convolved=bool(convolved))
 
 
-def _recurrent_group(name: Name, rows: "pandas.DataFrame", *, convolved: bool) -> Group:
+def _recurrent_group(name: Name, rows: "pandas.DataFrame", *, convolved: bool) -> RowGroup:
     """Convolution, or scan or step of the recurrence, in a phase."""
     stepped, few = name["phase"] in STEPPED, len(rows) < FEWEST
     batch, new = columns(rows, ("batch", "seq_len"))
@@ -197,7 +197,7 @@ def _group(
     rows: "pandas.DataFrame",
     family: tuple[str, ...],
     arithmetic: str = "bf16",
-) -> Group:
+) -> RowGroup:
     """Group whose families agree in some columns of the form, or in the octave of tokens."""
     tokens = dims["m"] if "m" in dims else dims["tokens"]
     told = {**dims, "octave": np.floor(np.log2(tokens))}

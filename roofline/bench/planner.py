@@ -14,7 +14,7 @@ from roofline.bench.engine import SPENT as SPENT
 from roofline.bench.engine import Footprint, footprint
 from roofline.bench.forms import NUMPY, form_of, least, needed
 from roofline.bench.prices import REFERENCES
-from roofline.bench.probe import Point, Probe, points
+from roofline.bench.probe import Probe, ProbePoint, points
 from roofline.bench.stopping import Stop
 from roofline.cost.kernels.form import Machine
 from roofline.units import parse
@@ -39,19 +39,19 @@ POINT_SHARE: Final = 0.015
 """Most that one point may take of the whole budget, or the time of a point that is not dear."""
 
 
-class Dropped(Struct, frozen=True):
+class DroppedPoint(Struct, frozen=True):
     """A point that is not measured, and why."""
 
-    point: Point
+    point: ProbePoint
     reason: str
 
 
-class Plan(Struct, frozen=True):
+class ProbePlan(Struct, frozen=True):
     """Points to measure, and those that are left out."""
 
-    points: tuple[Point, ...]
+    points: tuple[ProbePoint, ...]
     """Points by importance: should time run out after all, the last ones are the least loss."""
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[DroppedPoint, ...]
     """Points that are left out."""
     seconds: float
     """Expected time. [s]"""
@@ -64,7 +64,7 @@ def plan(
     budget_s: float,
     stop: Stop,
     lost: float = 0.0,
-) -> Plan:
+) -> ProbePlan:
     """Choose points for a time budget.
 
     Every regime of every probe gives its first point. Then one probe after the other gives as many
@@ -84,7 +84,7 @@ def plan(
         lost: Share of the time that others take: no point may then take as much of the rest. [1]
     """
     spent, reserved, building = 0.0, 0.0, 0.0
-    chosen: list[Point] = []
+    chosen: list[ProbePoint] = []
     built = set()
     able, dropped = _able(probes, backend, machine, budget_s * (1.0 - lost), stop)
     for each in _ordered(able, backend):
@@ -92,16 +92,20 @@ def plan(
         build = 0.0 if point.build in built else point.probe.build_s
         cost = each.seconds + build + max(0.0, each.needs - reserved) / backend.fill_bytes_per_s
         if spent + cost > budget_s or (build and building + build > BUILDING * budget_s):
-            dropped.append(Dropped(point, SPENT))
+            dropped.append(DroppedPoint(point, SPENT))
         else:
             spent, reserved, building = spent + cost, max(reserved, each.needs), building + build
             chosen.append(point)
             built.add(point.build)
-    return Plan(tuple(chosen), tuple(dropped), spent)
+    return ProbePlan(tuple(chosen), tuple(dropped), spent)
 
 
 def seconds(
-    point: Point, backend: Backend, machine: Machine, stop: Stop, footing: Footprint | None = None
+    point: ProbePoint,
+    backend: Backend,
+    machine: Machine,
+    stop: Stop,
+    footing: Footprint | None = None,
 ) -> float:
     """Expected time of measuring a point. [s]
 
@@ -126,10 +130,10 @@ def seconds(
     return OVERHEAD_S + begin + max(stop.budget_s, samples * sample)
 
 
-class _Able(Struct, frozen=True):
+class _PlannedPoint(Struct, frozen=True):
     """A point that can be measured, memory that it needs [B] and time that it takes [s]."""
 
-    point: Point
+    point: ProbePoint
     needs: float
     seconds: float
 
@@ -140,11 +144,11 @@ def _able(
     machine: Callable[[str], Machine],
     budget_s: float,
     stop: Stop,
-) -> tuple[list[_Able], list[Dropped]]:
+) -> tuple[list[_PlannedPoint], list[DroppedPoint]]:
     """Points that can be measured there without taking too much of the budget, and the others."""
     most = max(POINT_SHARE * budget_s, OVERHEAD_S + 2.0 * stop.budget_s)
-    able: list[_Able] = []
-    dropped: list[Dropped] = []
+    able: list[_PlannedPoint] = []
+    dropped: list[DroppedPoint] = []
     for point in (p for probe in probes if backend.name in probe.backends for p in points(probe)):
         footing = footprint(point, backend.cache_bytes, backend.memory_bytes)
         cost = seconds(point, backend, machine(point.probe.arithmetic), stop, footing)
@@ -152,13 +156,13 @@ def _able(
         if not refusal and cost - point.probe.busy_s > most:
             refusal = f"takes about {cost:.1f} s, too long for one point"
         if refusal:
-            dropped.append(Dropped(point, refusal))
+            dropped.append(DroppedPoint(point, refusal))
         else:
-            able.append(_Able(point, footing.total_bytes, cost))
+            able.append(_PlannedPoint(point, footing.total_bytes, cost))
     return able, dropped
 
 
-def _refusal(point: Point, footing: Footprint, backend: Backend) -> str:
+def _refusal(point: ProbePoint, footing: Footprint, backend: Backend) -> str:
     if footing.total_bytes > backend.memory_bytes:
         return "does not fit into memory"
     if point.state == "near" and footing.total_bytes > STAYING * backend.cache_bytes:
@@ -166,16 +170,16 @@ def _refusal(point: Point, footing: Footprint, backend: Backend) -> str:
     return backend.refusal(point)
 
 
-def _ordered(able: Iterable[_Able], backend: Backend) -> list[_Able]:
+def _ordered(able: Iterable[_PlannedPoint], backend: Backend) -> list[_PlannedPoint]:
     """The most important first."""
-    queues: dict[str, dict[str, list[_Able]]] = {}
+    queues: dict[str, dict[str, list[_PlannedPoint]]] = {}
     probes: dict[str, Probe] = {}
     for each in able:
         probe, regime = each.point.probe, each.point.regime
         probes[probe.name] = probe
         queues.setdefault(probe.name, {}).setdefault(regime, []).append(each)
     held_against = () if backend.name == NUMPY else tuple(REFERENCES)
-    turns: list[tuple[tuple[float, ...], _Able]] = []
+    turns: list[tuple[tuple[float, ...], _PlannedPoint]] = []
     for index, (name, regimes) in enumerate(queues.items()):
         kind, lengths = probes[name].kind, [len(queue) for queue in regimes.values()]
         form = form_of(kind, probes[name].arithmetic, backend.name, probes[name].form)

@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from roofline.bench.fit import OUTER, cross_validate, fit, inner, regime_spreads, scored
 from roofline.bench.held_out import Labels, unallowed
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.bench.rows import checked
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.variants import label_of
 from roofline.cost.calibration.kernel import nearest
-from roofline.cost.kernels.form import WIDEN, Calibrated, Dims, Form, Machine, octaves, predict
+from roofline.cost.kernels.form import WIDEN, Dims, FittedForm, Form, Machine, octaves, predict
 from roofline.cost.kernels.form import seconds as time_of
 from roofline.cost.kernels.residual import outside
 from roofline.cost.work import Array
@@ -39,7 +39,7 @@ FORK: Final = "fork"
 """Way of starting processes that know all groups; where there is none, one does it all."""
 
 
-class Predicted(Struct, frozen=True):
+class PredictedTimes(Struct, frozen=True):
     """Predicted times of the rows of a group."""
 
     seconds: Array
@@ -52,15 +52,15 @@ class Predicted(Struct, frozen=True):
     """Reason for the rows that are NaN."""
 
 
-Predictor: TypeAlias = Callable[[Sequence[Group]], Iterator[Predicted | RooflineError]]
+Predictor: TypeAlias = Callable[[Sequence[RowGroup]], Iterator[PredictedTimes | RooflineError]]
 """Predicts each of some groups, in their order, or says why it cannot. It is given them together,
 since what is known of one may be carried to another."""
 
 
-def one_by_one(predict: Callable[[Group], Predicted]) -> Predictor:
+def one_by_one(predict: Callable[[RowGroup], PredictedTimes]) -> Predictor:
     """A predictor that treats each group by itself, such as a profile that was fitted before."""
 
-    def every(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
+    def every(groups: Sequence[RowGroup]) -> Iterator[PredictedTimes | RooflineError]:
         for group in groups:
             try:
                 yield predict(group)
@@ -70,7 +70,7 @@ def one_by_one(predict: Callable[[Group], Predicted]) -> Predictor:
     return every
 
 
-def shipped(kind: str, group: Group) -> Predicted:
+def shipped(kind: str, group: RowGroup) -> PredictedTimes:
     """Times of a group of rows by the shipped fit that is nearest to it.
 
     Raises:
@@ -91,10 +91,10 @@ def shipped(kind: str, group: Group) -> Predicted:
     time, own, _ = predict(model, group.dims, group.machine)
     label = found.fit.label
     basis = f"{label.provider} on {label.device}" + ", transferred" * found.foreign
-    return Predicted(time, np.hypot(own, found.spread), basis)
+    return PredictedTimes(time, np.hypot(own, found.spread), basis)
 
 
-def as_measured(model: Calibrated, form: Form) -> Calibrated:
+def as_measured(model: FittedForm, form: Form) -> FittedForm:
     """A fit of another device with the form that rows have on theirs.
 
     What a benchmark leaves in the last-level cache shows on some devices and not on others: their
@@ -120,7 +120,7 @@ def left_out(jobs: int = 0, folds: int = 0) -> Predictor:
     """
     predict = partial(_left_out, score=folds or None)
 
-    def every(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
+    def every(groups: Sequence[RowGroup]) -> Iterator[PredictedTimes | RooflineError]:
         _GROUPS[:] = groups
         _fitted.cache_clear()
         at_once = min(jobs or cores(), len(groups))
@@ -135,18 +135,18 @@ def left_out(jobs: int = 0, folds: int = 0) -> Predictor:
     return every
 
 
-_GROUPS: Final[list[Group]] = []
+_GROUPS: Final[list[RowGroup]] = []
 """Groups that are being predicted: processes are forked with them."""
 
 
 @cache
-def _fitted(place: int) -> Calibrated:
+def _fitted(place: int) -> FittedForm:
     """Fit of all rows of a group."""
     one = _GROUPS[place]
     return fit(one.form, one.dims, one.machine, one.measured, families=one.families)
 
 
-def _left_out(place: int, score: int | None) -> Predicted | RooflineError:
+def _left_out(place: int, score: int | None) -> PredictedTimes | RooflineError:
     """Prediction by the fit of a sibling that a group is a sample of, else by fits of its own."""
     group = _GROUPS[place]
     about = group.dims, group.machine, group.measured
@@ -154,20 +154,20 @@ def _left_out(place: int, score: int | None) -> Predicted | RooflineError:
         sibling = sibling_of(group, _GROUPS)
         if sibling is None:
             own = cross_validate(group.form, *about, families=group.families, score=score)
-            return Predicted(*own, "fitted", UNSCORED)
+            return PredictedTimes(*own, "fitted", UNSCORED)
         carried = cross_transfer(_fitted(sibling), *about, families=group.families)
     except RooflineError as error:
         return error
-    return Predicted(*carried, f"transferred from {_GROUPS[sibling].name['gpu']}")
+    return PredictedTimes(*carried, f"transferred from {_GROUPS[sibling].name['gpu']}")
 
 
-def sibling_of(group: Group, groups: Sequence[Group]) -> int | None:
+def sibling_of(group: RowGroup, groups: Sequence[RowGroup]) -> int | None:
     """Place of the largest group of the same kernels on a sibling, of which this one is a sample.
 
     A sibling is another device of the same generation; None if no group is so.
     """
 
-    def kernels(one: Group) -> list[tuple[str, str]]:
+    def kernels(one: RowGroup) -> list[tuple[str, str]]:
         return [(key, value) for key, value in one.name.items() if key != "gpu"]
 
     generation = gpu(group.name["gpu"]).architecture
@@ -182,8 +182,8 @@ def sibling_of(group: Group, groups: Sequence[Group]) -> int | None:
 
 
 def transfer(
-    model: Calibrated, dims: Dims, machine: Machine, measured: Array, *, families: Labels
-) -> Calibrated:
+    model: FittedForm, dims: Dims, machine: Machine, measured: Array, *, families: Labels
+) -> FittedForm:
     """A fit of one device, on another: one factor and the spreads come from a sample there.
 
     Args:
@@ -216,7 +216,7 @@ def transfer(
 
 
 def cross_transfer(
-    model: Calibrated,
+    model: FittedForm,
     dims: Dims,
     machine: Machine,
     measured: Array,

@@ -108,7 +108,7 @@ class Probe(Struct, frozen=True):
     """Name of the form that is fitted on a GPU, where it is not the usual one of the kind."""
 
 
-class Loaded(Struct, frozen=True):
+class LoadedProbe(Struct, frozen=True):
     """A probe, the file it is from and a digest of that file."""
 
     probe: Probe
@@ -116,7 +116,7 @@ class Loaded(Struct, frozen=True):
     code: str
 
 
-class Point(Struct, frozen=True):
+class ProbePoint(Struct, frozen=True):
     """One place in the axes of a probe."""
 
     probe: Probe
@@ -144,7 +144,7 @@ class Point(Struct, frozen=True):
         return self.probe.name, self.probe.builds(self.at)
 
 
-def points(probe: Probe) -> Iterator[Point]:
+def points(probe: Probe) -> Iterator[ProbePoint]:
     """Every point of a probe, the last axis fastest.
 
     Examples:
@@ -157,10 +157,10 @@ def points(probe: Probe) -> Iterator[Point]:
         for words, value in zip(names, values, strict=True):
             at.update(zip(words, value if len(words) > 1 else (value,), strict=True))
         for state in probe.states:
-            yield Point(probe, at, state)
+            yield ProbePoint(probe, at, state)
 
 
-def probes(folder: Path | None = None) -> list[Loaded]:
+def probes(folder: Path | None = None) -> list[LoadedProbe]:
     """Every probe of a folder, by file name; of those shipped if none is named.
 
     Raises:
@@ -184,7 +184,7 @@ RETIRED: Final = frozenset(
 """Probes of earlier versions, which priced nothing: scripts that name them still run."""
 
 
-def find(name: str) -> Loaded:
+def find(name: str) -> LoadedProbe:
     """A shipped probe by name, or one by the path of its file.
 
     Raises:
@@ -201,7 +201,7 @@ def find(name: str) -> Loaded:
     return load(path)
 
 
-def load(path: Path) -> Loaded:
+def load(path: Path) -> LoadedProbe:
     """Run the file of a probe and check what it declares.
 
     Raises:
@@ -217,7 +217,7 @@ def load(path: Path) -> Loaded:
     if not isinstance(probe, Probe):
         raise _refusal(path, 1, "it declares no probe", "end it with PROBE = Probe(...)")
     _check(probe, path)
-    return Loaded(probe, path, hashlib.sha256(content).hexdigest()[:16])
+    return LoadedProbe(probe, path, hashlib.sha256(content).hexdigest()[:16])
 
 
 def _run(path: Path) -> Any:

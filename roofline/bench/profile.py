@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from roofline.bench.held_out import Errors
-from roofline.cost.kernels.form import Calibrated, Constant, Machine
+from roofline.cost.kernels.form import FittedForm, FormConstant, Machine
 from roofline.cost.kernels.residual import Residual
 from roofline.files import output
 from roofline.units import show
 
 if TYPE_CHECKING:
-    from roofline.bench.published import Published
+    from roofline.bench.published import PublishedRates
     from roofline.bench.records import Records
 
 
-class Fitted(Struct, frozen=True):
+class FittedProbe(Struct, frozen=True):
     """One probe's form, fitted."""
 
     probe: str
@@ -31,7 +31,7 @@ class Fitted(Struct, frozen=True):
     """Name, version, kind and arithmetic of the probe."""
     form: str
     """Name of the form in a calibration file."""
-    model: Calibrated
+    model: FittedForm
     """Fitted form, which predicts."""
     errors: Errors
     datasheet: Errors | None
@@ -65,7 +65,7 @@ class Profile(Struct, frozen=True):
     machine: Machine
     source: str
     """Published rates that the forms were given, and whose they are."""
-    fits: Mapping[str, Fitted]
+    fits: Mapping[str, FittedProbe]
     """Fits by probe."""
     rates: Mapping[str, float] = {}
     """Published rates by arithmetic type, where forms were given others than that of `machine`.
@@ -73,12 +73,14 @@ class Profile(Struct, frozen=True):
 
     def of(self, arithmetic: str) -> Machine:
         """The machine as it computes in that type."""
-        from roofline.bench.published import Published
+        from roofline.bench.published import PublishedRates
 
-        return Published(self.source, self.machine, self.rates).of(arithmetic)
+        return PublishedRates(self.source, self.machine, self.rates).of(arithmetic)
 
 
-def profile(records: "Records", fits: Sequence[Fitted], published: "Published") -> Profile:
+def profile(
+    records: "Records", fits: Sequence[FittedProbe], published: "PublishedRates"
+) -> Profile:
     """Calibration of a run and its fits."""
     about = records.header.environment
     threads = about.get("threads", "")
@@ -141,7 +143,7 @@ def _more(found: Profile) -> dict[str, Any]:
     return out
 
 
-def _fit(fitted: Fitted) -> dict[str, Any]:
+def _fit(fitted: FittedProbe) -> dict[str, Any]:
     model, errors, bare = fitted.model, fitted.errors, fitted.datasheet
     residual = model.residual
     return {
@@ -206,7 +208,7 @@ def _residual(residual: Residual) -> dict[str, Any]:
     }
 
 
-def _shown(value: float, constant: Constant) -> str | float:
+def _shown(value: float, constant: FormConstant) -> str | float:
     return _short(value) if constant.unit == "1" else show(value, constant.unit, DIGITS)
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from roofline.bench.held_out import Errors
-from roofline.bench.profile import DIGEST, Fitted, Profile
+from roofline.bench.profile import DIGEST, FittedProbe, Profile
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.form import Calibrated, Form, Machine
+from roofline.cost.kernels.form import FittedForm, Form, Machine
 from roofline.cost.kernels.gemm import HEIGHTS, TILES
-from roofline.cost.kernels.residual import Branches, Hull, Residual, Steps
+from roofline.cost.kernels.residual import DecisionTrees, Hull, Residual, StepTable
 from roofline.errors import DocumentError
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
@@ -27,7 +27,7 @@ Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Numbers = tuple[float, ...]
 
 
-class ConstantFile(Strict):
+class FormConstantFile(Strict):
     """A fitted constant."""
 
     value: str | float | int
@@ -91,7 +91,7 @@ class FitFile(Strict):
     form: Text
     rows: int = Field(ge=1)
     source: str
-    constants: dict[str, ConstantFile]
+    constants: dict[str, FormConstantFile]
     errors: ErrorsFile
     spread: float = Field(ge=0.0)
     spreads: dict[Annotated[str, Field(pattern=r"^[0-9]{1,9}$")], float]
@@ -164,7 +164,7 @@ def load(path: Path) -> Profile:
     )
 
 
-def _fitted(document: Document, probe: str, file: FitFile) -> Fitted:
+def _fitted(document: Document, probe: str, file: FitFile) -> FittedProbe:
     at = ("fits", probe)
     if file.form not in FORMS:
         raise DocumentError(
@@ -174,7 +174,7 @@ def _fitted(document: Document, probe: str, file: FitFile) -> Fitted:
         )
     form = FORMS[file.form]
     hull = _hull(document, at, form, file.hull)
-    model = Calibrated(
+    model = FittedForm(
         form,
         _constants(document, at, form, file),
         None if file.residual is None else _residual(document, at, hull, file.residual),
@@ -186,7 +186,7 @@ def _fitted(document: Document, probe: str, file: FitFile) -> Fitted:
         file.scale,
         file.transferred,
     )
-    return Fitted(
+    return FittedProbe(
         probe=probe,
         version=file.version,
         kind=file.kind,
@@ -275,13 +275,13 @@ def _residual(document: Document, at: tuple[str, str], hull: Hull, file: Residua
         raise DocumentError(
             "the nodes do not increase", hint=EDITED, where=document.where(*path, "nodes")
         )
-    jumps = Steps(np.array(steps.nodes), np.array(steps.families), np.array(steps.weights))
+    jumps = StepTable(np.array(steps.nodes), np.array(steps.families), np.array(steps.weights))
     return Residual(np.array(file.weights), file.reach, jumps, steps.reach, waves)
 
 
 def _branches(
     document: Document, path: tuple[str, ...], columns: int, file: BranchesFile
-) -> Branches:
+) -> DecisionTrees:
     trees, levels = len(file.columns), len(file.columns[0])
     _same_length(document, (*path, "columns"), file.columns, trees, levels)
     _same_length(document, (*path, "bounds"), file.bounds, trees, levels)
@@ -296,7 +296,7 @@ def _branches(
                 hint=EDITED,
                 where=document.where(*path, "columns", index),
             )
-    return Branches(np.array(file.columns), np.array(file.bounds), np.array(values))
+    return DecisionTrees(np.array(file.columns), np.array(file.bounds), np.array(values))
 
 
 def _leaves(document: Document, path: tuple[str | int, ...], tree: str | Numbers) -> Numbers:

@@ -78,7 +78,7 @@ def _cache() -> float:
     return max([int(size[1]) * scales[size[2]] for size in found if size], default=CACHE_BYTES)
 
 
-class Published(Struct, frozen=True):
+class PublishedRates(Struct, frozen=True):
     """Published rates."""
 
     source: str
@@ -98,7 +98,7 @@ class Published(Struct, frozen=True):
         return replace(self.machine, flops_per_s=rate)
 
 
-def of_processor(here: Processor, threads: int) -> Published:
+def of_processor(here: Processor, threads: int) -> PublishedRates:
     """Rates that stand in for those of a processor: its cores' arithmetic, a socket's memory."""
     generic = gpu(GENERIC)
     machine = Machine(
@@ -108,10 +108,10 @@ def of_processor(here: Processor, threads: int) -> Published:
         l2_bytes_per_s=generic.l2_bytes_per_s,
         multiprocessors=float(threads),
     )
-    return Published(GENERIC, machine)
+    return PublishedRates(GENERIC, machine)
 
 
-def of_gpu(found: Gpu, source: str, link: str = "", devices: int = 1) -> Published:
+def of_gpu(found: Gpu, source: str, link: str = "", devices: int = 1) -> PublishedRates:
     """Rates of a GPU, in a machine with so many, joined by a link of that kind.
 
     Args:
@@ -127,7 +127,7 @@ def of_gpu(found: Gpu, source: str, link: str = "", devices: int = 1) -> Publish
     if wires and devices > 1:
         inside = default_node(found, devices).link
         wires = inside if inside and inside.kind == link else wires
-    return Published(
+    return PublishedRates(
         source,
         machine_of(found, usual),
         dict(found.flops_per_s),
@@ -136,7 +136,7 @@ def of_gpu(found: Gpu, source: str, link: str = "", devices: int = 1) -> Publish
     )
 
 
-def of_run(about: Mapping[str, str]) -> Published:
+def of_run(about: Mapping[str, str]) -> PublishedRates:
     """Rates of the machine of a run, wherever it is read, from its environment.
 
     Raises:

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofline.bench.capacity import HAD
-from roofline.bench.engine import Measurement
-from roofline.bench.probe import Loaded
+from roofline.bench.engine import PointTimes
+from roofline.bench.probe import LoadedProbe
 from roofline.bench.records import (
     FIXED,
     KEY,
     SCHEMA,
     SIDECAR,
     WORK,
-    Header,
     ProbeEntry,
+    RunHeader,
     digest_of,
     read_records,
 )
@@ -41,13 +41,13 @@ class Recorder:
     """Writer of a run's measurements; made by `begin`."""
 
     folder: Path
-    header: Header
+    header: RunHeader
     done: set[str] = field(default_factory=set)
     last: int = 0
     """Number of the last part."""
     _parts: dict[str, Path] = field(default_factory=dict)
 
-    def keep(self, measurement: Measurement) -> None:
+    def keep(self, measurement: PointTimes) -> None:
         """Write a finished measurement to a file, in place of one of the same point.
 
         The file outlives this process; to wait until the disk has it would take as long as the
@@ -74,7 +74,7 @@ class Recorder:
 
 
 def begin(
-    folder: Path, provider: str, environment: Mapping[str, str], probes: Iterable[Loaded]
+    folder: Path, provider: str, environment: Mapping[str, str], probes: Iterable[LoadedProbe]
 ) -> Recorder:
     """Start a run in an empty or new folder, or go on with the one that is there.
 
@@ -98,7 +98,7 @@ def begin(
         taken = [path.name.partition("-")[0] for path in folder.glob("*.parquet")]
         last = max((int(text) for text in taken if text.isdigit()), default=0)
         return Recorder(folder, header, {row.point for row in before.rows}, last)
-    header = Header(
+    header = RunHeader(
         schema_version=SCHEMA,
         run=uuid.uuid4().hex,
         provider=provider,
@@ -109,7 +109,7 @@ def begin(
     return Recorder(folder, header)
 
 
-def _describe(folder: Path, header: Header) -> None:
+def _describe(folder: Path, header: RunHeader) -> None:
     """Write the sidecar of a run."""
     text = json.dumps(header.model_dump(), indent=2, ensure_ascii=False)
     with output(folder / SIDECAR, folders=True, links=False) as file:
@@ -127,7 +127,7 @@ def _same(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> No
             )
 
 
-def _columns(measurement: Measurement) -> dict[str, list[Any]]:
+def _columns(measurement: PointTimes) -> dict[str, list[Any]]:
     """One row per sample."""
     point = measurement.point
     probe, work = point.probe, point.probe.work(point.at)

@@ -18,8 +18,8 @@ from typing import Any, Final, Literal, TypeVar
 from msgspec import Struct
 from pydantic import Field, field_validator
 
-from roofline.bench.probe import Loaded
-from roofline.bench.stopping import Sampled
+from roofline.bench.probe import LoadedProbe
+from roofline.bench.stopping import SampledTimes
 from roofline.content import label, there
 from roofline.errors import DocumentError
 from roofline.schema import Strict, read, validate
@@ -54,7 +54,7 @@ class ProbeEntry(Strict):
     form: str = ""
 
 
-class Header(Strict):
+class RunHeader(Strict):
     """Sidecar of a run."""
 
     schema_version: Literal[2]
@@ -78,7 +78,7 @@ class Header(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Sampled):
+class Record(SampledTimes):
     """Measurements of one point, read back."""
 
     point: str
@@ -97,7 +97,7 @@ class Record(Sampled):
 class Records(Struct, frozen=True):
     """A run, read back."""
 
-    header: Header
+    header: RunHeader
     """Probes that were run, and where."""
     rows: tuple[Record, ...]
     """Points in the order in which they were measured."""
@@ -115,7 +115,7 @@ class Records(Struct, frozen=True):
         return [row for row in self.rows if row.probe == probe]
 
 
-def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Records:
+def read_records(folder: Path, probes: Mapping[str, LoadedProbe] | None = None) -> Records:
     """A run that was recorded in a folder; none of another version of the probes that are given.
 
     Args:
@@ -134,7 +134,7 @@ def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Re
             f"{label(folder)} holds no run: there is no {SIDECAR}",
             hint="name a folder that 'roofline bench run' or 'roofline calibrate' wrote",
         )
-    header = validate(Header, read(folder / SIDECAR))
+    header = validate(RunHeader, read(folder / SIDECAR))
     notes = _versions(header, probes or {}, folder)
     parts = [_record(path, header) for path in sorted(folder.glob("*.parquet"))]
     rows = [row for row in parts if all(0.0 < value < float("inf") for value in row.samples)]
@@ -172,7 +172,7 @@ def alike(rows: Sequence[Record]) -> list[Record]:
     return [row for row in rows if row.replayed == as_graphs]
 
 
-def _versions(header: Header, probes: Mapping[str, Loaded], folder: Path) -> list[str]:
+def _versions(header: RunHeader, probes: Mapping[str, LoadedProbe], folder: Path) -> list[str]:
     notes = []
     for name, entry in header.probes.items():
         now = probes.get(name)
@@ -188,7 +188,7 @@ def _versions(header: Header, probes: Mapping[str, Loaded], folder: Path) -> lis
     return notes
 
 
-def _record(path: Path, header: Header) -> Record:
+def _record(path: Path, header: RunHeader) -> Record:
     """One part, held against everything it says of itself."""
     about, columns = _read_part(path)
     if about.get("schema") != SCHEMA:

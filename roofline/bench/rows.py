@@ -32,7 +32,7 @@ LEAST: Final = 4
 """Families that a fit needs."""
 
 
-class Rows(Struct, frozen=True):
+class FormRows(Struct, frozen=True):
     """Measurements of one form on one machine."""
 
     form: Form
@@ -41,7 +41,7 @@ class Rows(Struct, frozen=True):
     measured: Array
     families: Labels
 
-    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "Rows":
+    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "FormRows":
         return replace(
             self,
             dims=take(self.dims, which),
@@ -55,7 +55,9 @@ class Rows(Struct, frozen=True):
         return found
 
 
-def search(rows: Rows, starts: int, begin: Mapping[str, float] | None = None) -> dict[str, float]:
+def search(
+    rows: FormRows, starts: int, begin: Mapping[str, float] | None = None
+) -> dict[str, float]:
     """Best of some searches, in the logarithms of the constants."""
     every = rows.form.constants
     low, high, prior = np.log([(c.low, c.high, c.prior) for c in every]).T
@@ -136,7 +138,7 @@ def least(
     return np.asarray(min(searches, key=lambda found: float(found.cost)).x)
 
 
-def _each(rows: Rows, names: list[str], values: Array) -> Array:
+def _each(rows: FormRows, names: list[str], values: Array) -> Array:
     """Times of the rows by each row of values: at once where arithmetic is not what takes time."""
     form, dims, machine = rows.form, rows.dims, rows.machine
     if len(rows.measured) <= AT_ONCE:
@@ -155,7 +157,7 @@ def checked(
     families: Labels,
     *,
     constants: int | None = None,
-) -> Rows:
+) -> FormRows:
     """The rows, unless they cannot fit that many constants: those of the form, if not stated."""
     if len({len(families), len(measured), *(len(column) for column in dims.values())}) > 1:
         raise InputError(
@@ -183,7 +185,7 @@ def checked(
                 f"row {int(wrong.argmax())} has {name} = {column[wrong][0]:g}",
                 hint=f"leave out rows whose {name} is not a number{' above 0' * positive}",
             )
-    return Rows(form, machine, dims, measured, families)
+    return FormRows(form, machine, dims, measured, families)
 
 
 def families_of(dims: Dims, names: tuple[str, ...]) -> Labels:

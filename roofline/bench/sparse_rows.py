@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.held_out import Labels
-from roofline.bench.kernel_rows import SIZES, WEIGHTS, WIDTHS, Group, group_of, parts
+from roofline.bench.kernel_rows import SIZES, WEIGHTS, WIDTHS, RowGroup, group_of, parts
 from roofline.cost.kernels import choice, sparse, sparse_columns
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.gemm import PRODUCTS
@@ -78,7 +78,7 @@ ALIASES: Final = {"nvidia/GLM-5-NVFP4": "zai-org/GLM-5", "nvidia/GLM-5.2-NVFP4":
 """Networks whose weights alone differ."""
 
 
-def sparse_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def sparse_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Sparse attention, modules and kernels; a family is a network and its heads on a device."""
     for name, rows in parts(frame, [name for name in KEY if name in frame]):
         device, op = gpu(name["gpu"]), name.get("op", "msa")

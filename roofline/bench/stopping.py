@@ -107,7 +107,7 @@ def reason(samples: Sequence[float], elapsed_s: float, stop: Stop) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
+class SampledTimes:
     """Times of a point, as the engine measured them or as a record tells them."""
 
     reuse: float

@@ -11,10 +11,10 @@ from roofline.bench.rows import SEED
 from roofline.cost.kernels.form import Trees
 from roofline.cost.kernels.residual import (
     FINEST,
-    Branches,
+    DecisionTrees,
     Hull,
     Residual,
-    Steps,
+    StepTable,
     between,
     distances,
     matern,
@@ -104,7 +104,7 @@ def surface(
     return Residual(weights, reach), seen @ weights
 
 
-def steps(at: Array, values: Array, reach: float) -> Steps | None:
+def steps(at: Array, values: Array, reach: float) -> StepTable | None:
     """Jumps close to what a surface left, node by node; None where there is nothing to step along.
 
     Args:
@@ -127,10 +127,10 @@ def steps(at: Array, values: Array, reach: float) -> Steps | None:
     order = order[np.argsort(node[order], kind="stable")]
     row, starts = order % len(at), np.searchsorted(node[order], np.arange(len(nodes) + 1))
     weights = _ridges(near[row], values[row], prior, hat[order], starts)
-    return Steps(nodes, families, weights)
+    return StepTable(nodes, families, weights)
 
 
-def lines(at: Array, values: Array, measured: Array, reach: float) -> Steps:
+def lines(at: Array, values: Array, measured: Array, reach: float) -> StepTable:
     """Table with which times are straight lines between measured values of the fast coordinate.
 
     Between two sizes a message has a fixed cost and a rate; beyond them the formula has its own.
@@ -159,10 +159,10 @@ def lines(at: Array, values: Array, measured: Array, reach: float) -> Steps:
         off[:, family] = np.log(line / plain)
     near = matern(distances(families, families) / reach)
     weights = np.asarray(np.linalg.solve(near, off.T).T, dtype=np.float64)
-    return Steps(nodes, families, weights)
+    return StepTable(nodes, families, weights)
 
 
-def branches(columns: Array, values: Array, families: Labels, trees: Trees) -> Branches:
+def branches(columns: Array, values: Array, families: Labels, trees: Trees) -> DecisionTrees:
     """Trees close to the values: each takes a share of what those before it leave.
 
     Each is made of a random part of the families, and all nodes of a level ask one question.
@@ -192,7 +192,7 @@ def branches(columns: Array, values: Array, families: Labels, trees: Trees) -> B
     padded = np.zeros((len(bounds), BOUNDS))
     for row, of in zip(padded, bounds, strict=True):
         row[: len(of)] = of
-    return Branches(asks, padded[asks, places], np.round(leaves / FINEST) * FINEST)
+    return DecisionTrees(asks, padded[asks, places], np.round(leaves / FINEST) * FINEST)
 
 
 def _bounds(column: Array) -> Array:

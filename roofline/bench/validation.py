@@ -15,10 +15,10 @@ from roofline.bench import (
     sparse_rows,
     wide_rows,
 )
-from roofline.bench.columns import Refused, prepared
+from roofline.bench.columns import RefusedRows, prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.bench.predictors import Predictor
 from roofline.cost.work import Array
 from roofline.errors import InputError, RooflineError, described
@@ -26,7 +26,7 @@ from roofline.errors import InputError, RooflineError, described
 if TYPE_CHECKING:
     import pandas
 
-Reader = Callable[["pandas.DataFrame"], Iterator[Group]]
+Reader = Callable[["pandas.DataFrame"], Iterator[RowGroup]]
 
 READERS: Final[Mapping[str, Reader]] = {
     "gemm": layer_rows.linear_groups,
@@ -91,7 +91,7 @@ class Validation(Struct, frozen=True):
     """Standard deviation of the logarithm of the prediction. [1]"""
     basis: NDArray[np.object_]
     """Origin of the prediction of each row, in words; empty where there is none."""
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedRows, ...]
     """Rows that are not predicted, and why."""
 
     @property
@@ -179,18 +179,18 @@ def validate(
     basis = np.full(len(whole), "", dtype=object)
     for group, found in zip(groups, predictor(groups), strict=True):
         if isinstance(found, RooflineError):
-            refused.append(Refused(_where(group.name), group.index, described(found)))
+            refused.append(RefusedRows(_where(group.name), group.index, described(found)))
             continue
         measured[group.index], plain[group.index] = group.measured, datasheet(group)
         predicted[group.index], log_sd[group.index] = found.seconds, found.log_sd
         basis[group.index] = found.basis
         if (none := ~np.isfinite(found.seconds)).any():
-            refused.append(Refused(_where(group.name), group.index[none], found.why))
+            refused.append(RefusedRows(_where(group.name), group.index[none], found.why))
             basis[group.index[none]] = ""
     return Validation(whole, measured, predicted, plain, log_sd, basis, tuple(refused))
 
 
-def _groups(kind: str, rows: "pandas.DataFrame", refused: list[Refused]) -> Iterator[Group]:
+def _groups(kind: str, rows: "pandas.DataFrame", refused: list[RefusedRows]) -> Iterator[RowGroup]:
     """Groups of what can be read; what cannot is refused."""
     key = [name for name in APART if name in rows and name not in MIXED.get(kind, ())]
     for values, part in rows.groupby(key, observed=True, dropna=False):
@@ -199,12 +199,12 @@ def _groups(kind: str, rows: "pandas.DataFrame", refused: list[Refused]) -> Iter
         try:
             groups = list(READERS[kind](part))
         except RooflineError as error:
-            refused.append(Refused(name, index, described(error)))
+            refused.append(RefusedRows(name, index, described(error)))
             continue
         yield from groups
         read = np.concatenate([index[:0], *(group.index for group in groups)])
         if len(read) < len(index):
-            refused.append(Refused(name, np.setdiff1d(index, read), LEFT))
+            refused.append(RefusedRows(name, np.setdiff1d(index, read), LEFT))
 
 
 def _where(name: Mapping[str, str]) -> str:

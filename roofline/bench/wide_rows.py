@@ -14,7 +14,7 @@ import numpy as np
 
 from roofline.bench.exchange_rows import joined
 from roofline.bench.expert_rows import EXPONENTS, SHAPE, columns_of, made
-from roofline.bench.kernel_rows import KEY, Group, Name, columns, parts
+from roofline.bench.kernel_rows import KEY, Name, RowGroup, columns, parts
 from roofline.cost.kernels import experts, routing
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.routing import Loads
@@ -45,7 +45,7 @@ RETURNED: Final = 2.0
 """The same of what each chosen expert gives back, in 16 bits. [B]"""
 
 
-def wide_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def wide_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Experts of one device under large expert parallelism, by phase."""
     for name, rows in parts(frame, (*KEY, "phase")):
         sizes = ("num_tokens", "topk", "experts", "ep", "tp", "slots", "rank_tokens")
@@ -59,7 +59,7 @@ def wide_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         yield _group(name, rows, found, met, np.ceil(slots / ep), SHAPE, form, tp)
 
 
-def mega_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+def mega_groups(frame: "pandas.DataFrame") -> Iterator[RowGroup]:
     """Dispatch, experts and combination in one kernel; a family is a split and a distribution."""
     for name, rows in parts(frame, KEY):
         sizes = ("num_tokens", "hidden", "topk", "experts", "ep")
@@ -87,7 +87,7 @@ def _group(
     family: tuple[str, ...],
     form: Form,
     tp: Array | float = 1.0,
-) -> Group:
+) -> RowGroup:
     """Group of rows, from the loads, the tokens and the experts of the device of each row."""
     hidden, inter, active = columns(rows, ("hidden", "inter", "topk"))
     dims = columns_of(name["dtype"], tokens, hidden, inter / tp, active, local, rows)

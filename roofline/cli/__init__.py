@@ -112,12 +112,12 @@ def run(arguments: list[str]) -> int:
 @cache
 def _commands(*names: str) -> Any:
     """Command line that has some of the commands, with their options."""
-    from roofline.cli.help import Command, Commands, width
+    from roofline.cli.help import CommandGroup, GroupedCommand, width
     from roofline.cli.options import with_options
 
     app = typer.Typer(
         name="roofline",
-        cls=Commands,
+        cls=CommandGroup,
         context_settings={"max_content_width": width()},
         help=_root.__doc__,
         no_args_is_help=True,
@@ -130,11 +130,11 @@ def _commands(*names: str) -> Any:
         module = import_module(f"roofline.cli.{'answer' if name in ANSWERS else function}")
         if hasattr(module, "app"):
             for each in module.app.registered_commands:
-                each.cls = Command
-            app.add_typer(module.app, name=name, cls=Commands)
+                each.cls = GroupedCommand
+            app.add_typer(module.app, name=name, cls=CommandGroup)
         else:
             told = getattr(module, "EPILOG", None)
-            app.command(cls=Command, epilog=told)(with_options(getattr(module, function)))
+            app.command(cls=GroupedCommand, epilog=told)(with_options(getattr(module, function)))
     command = typer.main.get_command(app)
     take_plain(command)
     return command

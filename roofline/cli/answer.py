@@ -7,7 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from roofline import api
-from roofline.api.parameters import Analysis, Comparison, Drafting, Layouts, Paging, Pools
+from roofline.api.parameters import (
+    Analysis,
+    Comparison,
+    DraftComparison,
+    LayoutComparison,
+    Paging,
+    PoolComparison,
+)
 from roofline.api.question import Question
 from roofline.cli import options
 from roofline.cli.render import plain_values, print_answer
@@ -109,15 +116,15 @@ def _compared(result: Result) -> dict[str, Any]:
     return out
 
 
-@options.takes(Layouts)
+@options.takes(LayoutComparison)
 def layouts(
     context: typer.Context,
-    top: Annotated[int, typer.Option(min=0, help="Layouts to print; 0 for all.")] = 20,
+    top: Annotated[int, typer.Option(min=0, help="LayoutComparison to print; 0 for all.")] = 20,
 ) -> None:
     """Price every layout of a network on a number of GPUs, and say which is best for what."""
     answered(
         context,
-        Layouts,
+        LayoutComparison,
         "layouts",
         values=plain_values,
         few=lambda result: {"layouts-table": min(top, result.metadata["fitting"] or top)},
@@ -125,7 +132,7 @@ def layouts(
 
 
 @options.takes(
-    Pools,
+    PoolComparison,
     derives="ttft, prefill, tpot, latency, kv, transfer, ratio, throughput, memory, cost, energy",
 )
 def disaggregate(context: typer.Context) -> None:
@@ -133,18 +140,18 @@ def disaggregate(context: typer.Context) -> None:
 
     Exits with 1 if a pool does not fit.
     """
-    answered(context, Pools)
+    answered(context, PoolComparison)
 
 
 @options.takes(
-    Drafting, derives="tokens, draft, verify, tpot, speed_up, bound, ttft, latency, memory"
+    DraftComparison, derives="tokens, draft, verify, tpot, speed_up, bound, ttft, latency, memory"
 )
 def speculate(context: typer.Context) -> None:
     """Price speculative decoding: tokens a round, draft and verification, TPOT with and without.
 
     Exits with 1 if it does not fit.
     """
-    answered(context, Drafting)
+    answered(context, DraftComparison)
 
 
 @options.takes(Paging, derives="reserved, power-of-two, exact, paged, shared, kv")

@@ -22,7 +22,7 @@ from roofline.cli.calibrate import (
     resolved,
     with_threads,
 )
-from roofline.cli.render import Format, print_columns, print_json, print_rows, said
+from roofline.cli.render import OutputFormat, print_columns, print_json, print_rows, said
 from roofline.table import table
 from roofline.units import show
 from roofline.view.terminal import wrap
@@ -35,7 +35,7 @@ app = typer.Typer(
 
 
 @app.command(name="list")
-def list_(format_: options.FormatOf = Format.TABLE) -> None:
+def list_(format_: options.FormatOf = OutputFormat.TABLE) -> None:
     """List the probes."""
     from roofline.bench.probe import points, probes
 
@@ -51,7 +51,7 @@ def list_(format_: options.FormatOf = Format.TABLE) -> None:
         }
         for entry in probes()
     ]
-    if format_ is Format.JSON:
+    if format_ is OutputFormat.JSON:
         print_json("bench list", {"probes": found})
         return
     print_columns(table(found, {}), format_)
@@ -67,7 +67,7 @@ def run(
     gpu: GpuOf = "",
     threads: Threads = 1,
     records: RecordsOf = None,
-    format_: options.FormatOf = Format.TABLE,
+    format_: options.FormatOf = OutputFormat.TABLE,
 ) -> None:
     """Run probes and print what they measured."""
     seconds = duration(budget)
@@ -100,7 +100,7 @@ def run(
                 "bytes_per_s": moved / middle.value,
             }
         )
-    if format_ is Format.JSON:
+    if format_ is OutputFormat.JSON:
         print_json("bench run", {"records": str(folder), "points": found}, notes_of(done))
         return
     header = ["point", "median", "±", "samples", "stopped", "arithmetic", "traffic"]
@@ -128,7 +128,7 @@ def fit(
     out: Annotated[
         Path | None, typer.Option(help="File to write; else one in the folder for your own.")
     ] = None,
-    format_: options.FormatOf = Format.TABLE,
+    format_: options.FormatOf = OutputFormat.TABLE,
 ) -> None:
     """Fit the model to the records of a run, without measuring again."""
     from roofline.bench.probe import probes
@@ -140,7 +140,7 @@ def fit(
     said(f"wrote {path}")
 
 
-class Exported(StrEnum):
+class ExportKind(StrEnum):
     """Kinds of kernel that records are written as, as validate names them."""
 
     GEMM = "gemm"
@@ -159,7 +159,7 @@ class Exported(StrEnum):
 def export(
     folder: Annotated[Path, typer.Argument(help="Folder of a run, or that packed: .tgz.")],
     out: Annotated[Path, typer.Argument(help="CSV file to write.")],
-    kind: Annotated[Exported, typer.Option(help="Kind of kernel.")] = Exported.GEMM,
+    kind: Annotated[ExportKind, typer.Option(help="Kind of kernel.")] = ExportKind.GEMM,
     engine: Annotated[
         str, typer.Option(help="Engine whose shipped kernels they are held against.")
     ] = "",

@@ -14,19 +14,19 @@ import typer
 
 from roofline.cli import completing
 from roofline.cli.progress import print_progress
-from roofline.cli.render import Format, echo, print_json, print_rows, said
+from roofline.cli.render import OutputFormat, echo, print_json, print_rows, said
 from roofline.errors import InputError
 from roofline.units import show, show_binary
 from roofline.view.terminal import clean, wrap
 
 if TYPE_CHECKING:
-    from roofline.bench.campaign import Run
-    from roofline.bench.engine import Measurement
-    from roofline.bench.profile import Fitted, Profile
+    from roofline.bench.campaign import CampaignRun
+    from roofline.bench.engine import PointTimes
+    from roofline.bench.profile import FittedProbe, Profile
     from roofline.bench.records import Record, Records
 
 
-def notes_of(run: "Run") -> list[str]:
+def notes_of(run: "CampaignRun") -> list[str]:
     """Notes on a run: noise, points that were not finished, slowed down or left out."""
     from roofline.bench.calibrating import with_others
     from roofline.bench.campaign import LEFT_OUT
@@ -139,7 +139,9 @@ def calibrate(
     given: Annotated[
         str, typer.Option(help="What those do not say: gpu=h100-sxm,gpus=1,engine=vllm.")
     ] = "",
-    format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+    format_: Annotated[
+        OutputFormat, typer.Option("--format", help="How to print.")
+    ] = OutputFormat.TABLE,
 ) -> None:
     """Measure this machine's kernels, fit the model to them, and keep the result."""
     if results and logs:
@@ -230,12 +232,12 @@ def with_threads(count: int) -> None:
         os.environ[name] = str(count)
 
 
-def progress() -> "Callable[[int, int, Measurement], None]":
+def progress() -> "Callable[[int, int, PointTimes], None]":
     """Says on stderr how far it is: on one line of a terminal, now and then elsewhere."""
     every_s = 0.1 if sys.stderr.isatty() else _EVERY_S
     last = 0.0
 
-    def show(index: int, total: int, measurement: "Measurement") -> None:
+    def show(index: int, total: int, measurement: "PointTimes") -> None:
         nonlocal last
         now = time.monotonic()
         if index < total and now - last < every_s:
@@ -280,11 +282,11 @@ def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], P
     return load(path), notes, path
 
 
-def report(found: "Profile", notes: Sequence[str], style: Format) -> None:
+def report(found: "Profile", notes: Sequence[str], style: OutputFormat) -> None:
     """Print what a calibration says, against the published figures."""
     changes = against(found)
     errors = [_errors(fitted) for fitted in found.fits.values()]
-    if style is Format.JSON:
+    if style is OutputFormat.JSON:
         result = {
             "name": found.name,
             "device": found.device,
@@ -295,7 +297,7 @@ def report(found: "Profile", notes: Sequence[str], style: Format) -> None:
         }
         print_json("calibrate", result, notes)
         return
-    if style is Format.TABLE:
+    if style is OutputFormat.TABLE:
         device = found.environment.get("title") or found.environment.get("processor", found.device)
         echo(clean(f"{found.name}: {found.provider} on {device}\n"))
     header = ["kernel", "constant", "measured", f"of {found.source}", "what it is"]
@@ -312,7 +314,7 @@ def report(found: "Profile", notes: Sequence[str], style: Format) -> None:
         for e in errors
     ]
     print_rows(percent, header, style, "Errors on shapes that the fit did not see")
-    if style is Format.TABLE:
+    if style is OutputFormat.TABLE:
         echo("roofline: the median error of published rates, on the same points.")
         for note in notes:
             said(wrap(note, "  "))
@@ -344,7 +346,7 @@ def against(found: "Profile") -> list[dict[str, Any]]:
     return out
 
 
-def _errors(fitted: "Fitted") -> dict[str, Any]:
+def _errors(fitted: "FittedProbe") -> dict[str, Any]:
     return {
         "kernel": fitted.probe,
         "points": fitted.model.rows,

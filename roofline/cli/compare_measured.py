@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final
 import typer
 from msgspec import structs
 
-from roofline.api.parameters import Measured
+from roofline.api.parameters import MeasuredComparison
 from roofline.cli import options
 from roofline.cli.render import (
-    Format,
+    OutputFormat,
     echo,
     plain_values,
     print_columns,
@@ -37,7 +37,7 @@ EPILOG: Final = (
 )
 
 
-@options.takes(Measured)
+@options.takes(MeasuredComparison)
 def compare_measured(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="What benchmarks wrote; .gz is unpacked.")],
@@ -65,7 +65,7 @@ def compare_measured(
     from roofline.cli.inputs import asked
     from roofline.cli.learn import parsed
 
-    options = asked(context, Measured)
+    options = asked(context, MeasuredComparison)
     told = {name: value for name, value in structs.asdict(parsed(given)).items() if value}
     if both := [name for name in told if options.get(name)]:
         raise InputError(f"`given` {both[0]} beside `{both[0]}`", hint="say it once")
@@ -95,8 +95,8 @@ def _judged(result: Result, limit: float | None) -> int:
     return 0
 
 
-def _print(result: Result, style: Format, *, outside: bool) -> None:
-    if style is Format.JSON:
+def _print(result: Result, style: OutputFormat, *, outside: bool) -> None:
+    if style is OutputFormat.JSON:
         print_json("compare-measured", plain_values(result), result.notes)
         return
     from roofline.api.measured import EXPECTED
@@ -107,7 +107,7 @@ def _print(result: Result, style: Format, *, outside: bool) -> None:
         kept = {entry["run"] for entry in figures if entry["inside"] is False}
         figures = [entry for entry in figures if entry["run"] in kept]
         runs = {number: entry for number, entry in runs.items() if number in kept}
-    if style is Format.CSV:
+    if style is OutputFormat.CSV:
         names = list(result.tables["figures"].columns)
         rows = [{"where": runs[entry["run"]]["where"], **entry} for entry in figures]
         print_columns(table(rows, dict.fromkeys(("where", *names), "")), style, "")
@@ -116,15 +116,15 @@ def _print(result: Result, style: Format, *, outside: bool) -> None:
         _print_run(run, [entry for entry in figures if entry["run"] == run["run"]], style)
     if summary := shown(result, "summary"):
         print_grid(summary, style)
-        if style is Format.TABLE:
+        if style is OutputFormat.TABLE:
             held = f"{EXPECTED:.0%}".replace("%", " %")
             echo(wrap(f"Intervals are made to hold {held} of the figures that they never saw."))
     print_notes(result.notes, style)
 
 
-def _print_run(run: Mapping[str, Any], figures: list[dict[str, Any]], style: Format) -> None:
+def _print_run(run: Mapping[str, Any], figures: list[dict[str, Any]], style: OutputFormat) -> None:
     title = f"{run['run']}  {_described(run)}"
-    plain = style is Format.TABLE
+    plain = style is OutputFormat.TABLE
     echo(wrap(title) if plain else f"**{_escaped(title)}**\n")
     if not figures:
         why = f"not predicted: {run['why not'] or 'nothing that is measured in it is predicted'}"

@@ -6,7 +6,7 @@ import typer
 
 from roofline import api
 from roofline.cli import completing, options
-from roofline.cli.render import Format, echo, print_json, print_rows
+from roofline.cli.render import OutputFormat, echo, print_json, print_rows
 from roofline.errors import MissingEnvironmentError
 
 
@@ -25,7 +25,7 @@ def doctor(
             help="What has to be there: driver, gpu, cupy, calibration, own calibration, ray, home."
         ),
     ] = None,
-    format_: options.FormatOf = Format.TABLE,
+    format_: options.FormatOf = OutputFormat.TABLE,
 ) -> None:
     """Check versions, extras, GPU, driver, CuPy, calibrations and folders.
 
@@ -33,12 +33,12 @@ def doctor(
     """
     result = api.doctor(gpu, engine=engine, need=tuple(need or ()))
     checks, absent = result.tables["checks"], result.metadata["absent"]
-    if format_ is Format.JSON:
+    if format_ is OutputFormat.JSON:
         print_json("doctor", {"checks": list(checks.rows()), "absent": absent})
     else:
         rows = [[str(row[name]) for name in checks.columns] for row in checks.rows()]
         print_rows(rows, list(checks.columns), format_, whole=(True, True))
-        if absent and format_ is Format.TABLE:
+        if absent and format_ is OutputFormat.TABLE:
             echo(f"needed and not there: {', '.join(absent)}")
     if absent:
         raise typer.Exit(MissingEnvironmentError.exit_code)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from roofline.cli import completing, options
-from roofline.cli.render import Format, echo, print_columns, print_grid, print_json
+from roofline.cli.render import OutputFormat, echo, print_columns, print_grid, print_json
 from roofline.view.grids import grid
 from roofline.view.terminal import clean, wrap
 
@@ -17,17 +17,17 @@ app = typer.Typer(
 
 
 @app.callback()
-def gpus(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> None:
+def gpus(context: typer.Context, format_: options.FormatOf = OutputFormat.TABLE) -> None:
     """List the GPUs of the catalog, or show one with the source of every figure."""
     if context.invoked_subcommand is not None:
         return
     from roofline.hardware.describe import listing
 
     table = listing()
-    if format_ is Format.JSON:
+    if format_ is OutputFormat.JSON:
         print_json("gpus", {"gpus": list(table.rows())})
         return
-    if format_ is Format.CSV:
+    if format_ is OutputFormat.CSV:
         print_columns(table, format_, "")
         return
     columns = (
@@ -44,7 +44,7 @@ def show(
     name: Annotated[
         str, typer.Argument(help="GPU by name, or a YAML file.", autocompletion=completing.gpus)
     ],
-    format_: options.FormatOf = Format.TABLE,
+    format_: options.FormatOf = OutputFormat.TABLE,
 ) -> None:
     """Show every figure of a GPU, with its source."""
     from roofline.bench.shipping.coverage import measured
@@ -55,7 +55,7 @@ def show(
 
     gpu = catalog.gpu(name)
     table, kernels = describe(gpu), measured(gpu.name)
-    if format_ is Format.JSON:
+    if format_ is OutputFormat.JSON:
         figures = list(table.rows())
         result = {
             "name": gpu.name,
@@ -66,10 +66,10 @@ def show(
         }
         print_json("gpus show", result)
         return
-    if format_ is Format.TABLE:
+    if format_ is OutputFormat.TABLE:
         echo(clean(f"{gpu.name}: {gpu.title} ({gpu.vendor} {gpu.architecture})\n"))
     print_columns(table, format_)
-    if format_ is not Format.TABLE:
+    if format_ is not OutputFormat.TABLE:
         return
     if not len(kernels):
         _, *others = devices(gpu)

@@ -169,7 +169,7 @@ def _whole(formatter: Any) -> Any:
     return Whole
 
 
-class _Told:
+class _ExampleHelp:
     """Help that ends with examples and exit codes, and breaks no name."""
 
     def get_help(self, ctx: Any) -> str:
@@ -190,7 +190,7 @@ class _Told:
             formatter.write_text("; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()))
 
 
-class Command(_Told, typer.core.TyperCommand):
+class GroupedCommand(_ExampleHelp, typer.core.TyperCommand):
     """Command whose help has its options in groups, and examples below them."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -220,7 +220,7 @@ class Command(_Told, typer.core.TyperCommand):
                     formatter.write_dl([options[name] for name in some], col_max=34)
 
 
-class Commands(_Told, typer.core.TyperGroup):
+class CommandGroup(_ExampleHelp, typer.core.TyperGroup):
     """Group of commands whose help says what each does in full."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -6,17 +6,28 @@ from inspect import get_annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.render import Format, plain_values, print_answer, print_notes, print_rows, said
+from roofline.cli.render import (
+    OutputFormat,
+    plain_values,
+    print_answer,
+    print_notes,
+    print_rows,
+    said,
+)
 from roofline.table import Result
 from roofline.units import show, significant
 from roofline.view.words import heading
 
 if TYPE_CHECKING:
-    from roofline.interop.results import Given
+    from roofline.interop.results import RunOptions
 
 
 def learn(
-    files: Sequence[Path], given: str, out: Path | None, style: Format, logs: Sequence[Path] = ()
+    files: Sequence[Path],
+    given: str,
+    out: Path | None,
+    style: OutputFormat,
+    logs: Sequence[Path] = (),
 ) -> None:
     """Refit an engine's constants to results of benchmarks, or logs, and print what changed."""
     from roofline.api.learning import learn_engine, learn_log
@@ -25,7 +36,7 @@ def learn(
         result = learn_log(list(logs), given=parsed(given), out=out)
     else:
         result = learn_engine(list(files), given=parsed(given), out=out)
-    if style is Format.CSV:
+    if style is OutputFormat.CSV:
         _print_csv(result)
     else:
         print_answer("calibrate", result, style, partial(plain_values, result), "")
@@ -33,7 +44,7 @@ def learn(
         said(f"wrote {result.metadata['file']}")
 
 
-def parsed(text: str) -> "Given":
+def parsed(text: str) -> "RunOptions":
     """Settings that the files lack, ``name=value`` with commas between.
 
     Raises:
@@ -44,11 +55,11 @@ def parsed(text: str) -> "Given":
         2
     """
     from roofline.errors import InputError
-    from roofline.interop.results import Given
+    from roofline.interop.results import RunOptions
 
     kinds = {
         name: "str" if kind is str else str(kind).partition(" ")[0]
-        for name, kind in get_annotations(Given).items()
+        for name, kind in get_annotations(RunOptions).items()
     }
     values: dict[str, Any] = {}
     for part in text.split(",") if text.strip() else ():
@@ -65,7 +76,7 @@ def parsed(text: str) -> "Given":
                 f"{name} is {value!r:.40}, which is no number above 0",
                 hint="write it like gpus=2 or prompt=1024",
             ) from None
-    return Given(**values)
+    return RunOptions(**values)
 
 
 def _read(kind: str, value: str) -> str | int | float:
@@ -84,8 +95,8 @@ def _print_csv(result: Result) -> None:
         ("errors", ",figures,shipped,left out,fitted"),
     ):
         rows = [_written(row) for row in result.tables[name].rows()]
-        print_rows(rows, head.split(","), Format.CSV)
-    print_notes(result.notes, Format.CSV)
+        print_rows(rows, head.split(","), OutputFormat.CSV)
+    print_notes(result.notes, OutputFormat.CSV)
 
 
 def _written(row: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ import typer
 from roofline.cli import options
 from roofline.cli.flags import aliases_of
 from roofline.cli.render import (
-    Format,
+    OutputFormat,
     echo,
     print_columns,
     print_grid,
@@ -32,7 +32,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def models(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> None:
+def models(context: typer.Context, format_: options.FormatOf = OutputFormat.TABLE) -> None:
     """List the networks of the catalog, or show the counts of one."""
     if context.invoked_subcommand is not None:
         return
@@ -51,11 +51,11 @@ def models(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> 
         }
         for network in found
     ]
-    if format_ is Format.JSON:
+    if format_ is OutputFormat.JSON:
         print_json("models", {"models": rows})
         return
     every = table(rows, {"kv_bytes_per_token": "B"})
-    if format_ is Format.CSV:
+    if format_ is OutputFormat.CSV:
         print_columns(every, format_, "")
         return
     columns = (
@@ -71,19 +71,19 @@ def models(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> 
 def show(
     name: options.Model,
     kv: Annotated[
-        str, typer.Option("--kv", *aliases_of("kv"), help="Format of the KV cache.")
+        str, typer.Option("--kv", *aliases_of("kv"), help="OutputFormat of the KV cache.")
     ] = "bf16",
-    format_: options.FormatOf = Format.TABLE,
+    format_: options.FormatOf = OutputFormat.TABLE,
 ) -> None:
     """Show parameters by part, KV cache and weights of a network."""
     from roofline.cli.inputs import network as find
 
     network = find(name)
     counts = summary(network, kv)
-    if format_ is Format.JSON:
+    if format_ is OutputFormat.JSON:
         print_json("models show", counts, network.notes)
         return
-    if format_ is Format.CSV:
+    if format_ is OutputFormat.CSV:
         print_rows([[key, str(v)] for key, v in _flat(counts)], ["figure", "value"], format_)
         return
     _print(network, counts, kv, format_)
@@ -102,7 +102,7 @@ def fetch(
 
     folder = fetched(name)
     echo(f"{clean(name)} is in {folder}: roofline models show {clean(name)}")
-    print_notes(architecture(name).notes, Format.TABLE)
+    print_notes(architecture(name).notes, OutputFormat.TABLE)
 
 
 def summary(network: "Architecture", kv: str = "bf16") -> dict[str, Any]:
@@ -149,8 +149,8 @@ def _flat(counts: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     return out
 
 
-def _print(network: "Architecture", counts: dict[str, Any], kv: str, style: Format) -> None:
-    if style is Format.TABLE:
+def _print(network: "Architecture", counts: dict[str, Any], kv: str, style: OutputFormat) -> None:
+    if style is OutputFormat.TABLE:
         echo(clean(f"{network.name} ({network.model_type}), {counts['parameters']:,} parameters\n"))
     rows = [
         [part.replace("_", " "), f"{number:,}", f"{number / counts['parameters']:.1%}"]

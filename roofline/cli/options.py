@@ -13,7 +13,7 @@ from roofline.api import parameters
 from roofline.api.question import REQUIRED, Parameter, Question, parameters_of
 from roofline.cli import completing
 from roofline.cli.flags import aliases_of, flags, spelled
-from roofline.cli.render import Format
+from roofline.cli.render import OutputFormat
 
 SPLIT: Final[dict[str, dict[str, tuple[Any, Any]]]] = {
     "routing": {
@@ -86,10 +86,10 @@ def _same(record: type[Question], name: str) -> Any:
 
 Model: TypeAlias = Annotated[str, _same(parameters.Subject, "model")]
 Gpu: TypeAlias = Annotated[str | None, _same(parameters.Subject, "gpu")]
-Node: TypeAlias = Annotated[str | None, _same(parameters.Housed, "node")]
-Engine: TypeAlias = Annotated[str, _same(parameters.Engined, "engine")]
+Node: TypeAlias = Annotated[str | None, _same(parameters.NodeOptions, "node")]
+Engine: TypeAlias = Annotated[str, _same(parameters.EngineOptions, "engine")]
 Report: TypeAlias = Annotated[Path | None, typer.Option(help="Write an HTML report here.")]
-FormatOf: TypeAlias = Annotated[Format, typer.Option("--format", help="How to print.")]
+FormatOf: TypeAlias = Annotated[OutputFormat, typer.Option("--format", help="How to print.")]
 
 _TYPES: Final = {
     **vars(parameters),
@@ -145,7 +145,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         **({"explain": (Annotated[str | None, told], None)} if derives else {}),
         **({"report": (Report, None)} if pages else {}),
         **{name: (hints[name], own[name].default) for name in own},
-        "format_": (FormatOf, Format.TABLE),
+        "format_": (FormatOf, OutputFormat.TABLE),
     }
 
     def run(**given: Any) -> None:

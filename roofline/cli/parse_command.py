@@ -8,7 +8,7 @@ import typer
 
 from roofline import api
 from roofline.cli import completing, options
-from roofline.cli.render import Format, echo, print_columns, print_json, say
+from roofline.cli.render import OutputFormat, echo, print_columns, print_json, say
 from roofline.view.terminal import clean, page_width, wrap
 
 _MOST_STDIN: Final = 2**20 + 1
@@ -32,18 +32,18 @@ def parse_command(
             autocompletion=completing.models,
         ),
     ] = "",
-    format_: options.FormatOf = Format.TABLE,
+    format_: options.FormatOf = OutputFormat.TABLE,
 ) -> None:
     """Say what a command of a serving engine deploys, and how roofline is asked the same."""
     text, source = _text(command)
     result = api.parse_command(text, gpu, node=node, model=model, source=source)
     settings, unused = result.tables["settings"], result.tables["unused"]
-    if format_ is Format.JSON:
+    if format_ is OutputFormat.JSON:
         answer = {**result.metadata, "settings": list(settings.rows()), "unused": unused["flag"]}
         print_json("parse-command", answer, result.notes)
         return
     print_columns(settings, format_)
-    if format_ is Format.CSV:
+    if format_ is OutputFormat.CSV:
         return
     if len(unused):
         flags = ", ".join(unused["flag"])

@@ -14,7 +14,7 @@ from roofline.cli.progress import end_progress
 from roofline.records import replace
 from roofline.table import Derivation, Result, Table
 from roofline.version import __version__
-from roofline.view.block import Grid
+from roofline.view.block import PageTable
 from roofline.view.questions import view_of
 from roofline.view.terminal import (
     aligned,
@@ -33,7 +33,7 @@ CONTROL: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that steer a terminal or the direction of text, and that JSON takes as they are."""
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """Format of a printed answer."""
 
     TABLE = "table"
@@ -77,7 +77,7 @@ def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = (
 def print_rows(
     rows: Sequence[Sequence[str]],
     header: Sequence[str],
-    style: Format,
+    style: OutputFormat,
     title: str = "",
     *,
     whole: Sequence[bool] = (),
@@ -90,15 +90,15 @@ def print_rows(
     """
     cells = [[clean(flags(cell)) for cell in row] for row in rows]
     right = numeric or numeric_columns(cells, len(header))
-    if style is Format.CSV:
+    if style is OutputFormat.CSV:
         echo(_csv(cells, header))
-    elif style is Format.MD:
+    elif style is OutputFormat.MD:
         echo(_markdown(cells, header, title, right))
     else:
         echo(aligned(cells, header, title, right, whole, listed=listed))
 
 
-def print_grid(grid: Grid, style: Format, few: int = 0, *, listed: bool = False) -> None:
+def print_grid(grid: PageTable, style: OutputFormat, few: int = 0, *, listed: bool = False) -> None:
     """Print a table of an answer without what a terminal can do without."""
     rows, header, title, numeric, whole = shown_rows(grid, few)
     print_rows(rows, header, style, title, numeric=numeric, whole=whole, listed=listed)
@@ -107,7 +107,7 @@ def print_grid(grid: Grid, style: Format, few: int = 0, *, listed: bool = False)
 def print_answer(
     command: str,
     result: Result,
-    style: Format,
+    style: OutputFormat,
     values: Callable[[], Mapping[str, Any]],
     columns: str,
     none: str = "None",
@@ -124,17 +124,17 @@ def print_answer(
         derivation: What is printed instead of sentences and tables; None for these.
         few: Rows of tables by their name, where it is not for the table to say; 0 for all.
     """
-    if style is Format.JSON:
+    if style is OutputFormat.JSON:
         print_json(command, values(), result.notes)
         return
     if derivation is not None:
         echo(derivation_text(in_flags(derivation)))
         return
-    if style is Format.CSV:
+    if style is OutputFormat.CSV:
         print_columns(in_flags(result.tables[columns]), style, none)
         return
     result = in_flags(replace(result, derivations={}))  # of these, only the one that is asked for
-    if style is Format.TABLE:
+    if style is OutputFormat.TABLE:
         echo(answer_text(result, few))
     else:
         view = view_of(result)
@@ -153,16 +153,16 @@ def plain_values(result: Result) -> dict[str, Any]:
     return {**result.metadata, **tables}
 
 
-def print_columns(table: Table, style: Format, none: str = "None") -> None:
+def print_columns(table: Table, style: OutputFormat, none: str = "None") -> None:
     """Print a table as it is: every column by its name, in base units."""
     rows = [[none if v is None else str(v) for v in row.values()] for row in table.rows()]
     print_rows(rows, list(table.columns), style)
 
 
-def print_notes(notes: Sequence[str], style: Format) -> None:
+def print_notes(notes: Sequence[str], style: OutputFormat) -> None:
     """Print what a reader has to know beside the tables."""
     for note in map(flags, notes):
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+        echo(wrap(note, "note: ") if style is OutputFormat.TABLE else f"- {clean(note)}")
 
 
 def score_cells(figures: Mapping[str, Any]) -> list[str]:

@@ -22,10 +22,10 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
 ) -> None:
     """Write the page of a sweep or of a plan: one file that asks the network for nothing."""
-    from roofline.api.saved import as_saved, read_result, together
+    from roofline.api.saved import as_saved, merge_results, read_result
 
     with as_saved(*results):
-        write_page(context, together([read_result(path) for path in results]), out)
+        write_page(context, merge_results([read_result(path) for path in results]), out)
 
 
 def write_page(context: typer.Context, result: Result, path: Path | None) -> None:

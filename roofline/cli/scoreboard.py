@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from roofline.cli import options
-from roofline.cli.render import Format, plain_values, print_answer, print_columns, say
+from roofline.cli.render import OutputFormat, plain_values, print_answer, print_columns, say
 from roofline.cli.report import write_page
 from roofline.table import Result, Table, table
 
@@ -36,7 +36,7 @@ def scoreboard(
         str, typer.Option(metavar="YYYY-MM-DD", help="Date of the scoreboard; else today.")
     ] = "",
     report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
+    format_: options.FormatOf = OutputFormat.TABLE,
 ) -> None:
     """Score predictions against measured rows, and against published results with their sources.
 
@@ -53,7 +53,7 @@ def scoreboard(
         progress=_say_rows,
     )
     write_page(context, result, report)
-    if format_ is Format.CSV:
+    if format_ is OutputFormat.CSV:
         print_columns(_rows(result), format_, "")
     else:
         print_answer("scoreboard", result, format_, partial(plain_values, result), "")

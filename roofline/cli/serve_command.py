@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from roofline import api
-from roofline.api.parameters import Serving
+from roofline.api.parameters import ServeCommandQuestion
 from roofline.cli import options
-from roofline.cli.render import Format, echo, print_json, print_rows, say
+from roofline.cli.render import OutputFormat, echo, print_json, print_rows, say
 from roofline.table import Result
 
 
@@ -26,7 +26,7 @@ class Target(StrEnum):
     AUTO = "auto"
 
 
-@options.takes(Serving, pages=False)
+@options.takes(ServeCommandQuestion, pages=False)
 def serve_command(
     context: typer.Context,
     target: Annotated[
@@ -43,14 +43,14 @@ def serve_command(
     """
     from roofline.cli.inputs import asked
 
-    question, format_ = asked(context, Serving), context.params["format_"]
+    question, format_ = asked(context, ServeCommandQuestion), context.params["format_"]
     targets = [each.value for each in target or ()] or [""]
     results = [api.serve_command(**question | {"target": each}) for each in targets]
-    if format_ is Format.JSON:
+    if format_ is OutputFormat.JSON:
         commands = [{**result.metadata, "notes": list(result.notes)} for result in results]
         print_json("serve-command", {"commands": commands})
         return
-    if format_ is Format.CSV:
+    if format_ is OutputFormat.CSV:
         rows = [row for result in results for row in _rows(result)]
         print_rows(rows, ["target", "part", "text"], format_)
     else:
@@ -71,7 +71,7 @@ def _rows(result: Result) -> list[list[str]]:
     ]
 
 
-def _text(result: Result, style: Format) -> str:
+def _text(result: Result, style: OutputFormat) -> str:
     """The script and its benchmark; of a manifest the file, and the rest as comments."""
     from roofline.interop.commands.command import commented
 
@@ -84,7 +84,7 @@ def _text(result: Result, style: Format) -> str:
         body, kind = f"{head}\n{text.rstrip()}\n{after}", "yaml"
     else:
         body, kind = f"{head}\n{meta['script']}\n\n# benchmark\n{meta['benchmark']}", "bash"
-    if style is not Format.MD:
+    if style is not OutputFormat.MD:
         return body
     fence = "```"
     while fence in body:

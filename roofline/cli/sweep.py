@@ -10,7 +10,7 @@ import typer
 
 from roofline.cli import completing, options
 from roofline.cli.progress import print_progress
-from roofline.cli.render import Format
+from roofline.cli.render import OutputFormat
 from roofline.cli.report import write_page
 from roofline.errors import StoppedError
 from roofline.units import counted
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EPILOG = "scenarios/README.md says what a scenario file holds; roofline schema prints its schema."
 
 
-class Executor(StrEnum):
+class ExecutorName(StrEnum):
     """Runner of the chunks of a sweep."""
 
     LOCAL = "local"
@@ -49,7 +49,7 @@ def sweep(
             help="Which configurations are kept; else as the scenario says.",
         ),
     ] = "",
-    executor: Annotated[Executor, typer.Option(help="What runs it.")] = Executor.LOCAL,
+    executor: Annotated[ExecutorName, typer.Option(help="What runs it.")] = ExecutorName.LOCAL,
     workers: Annotated[
         int | None, typer.Option(help="Chunks priced at once; else one on each core.")
     ] = None,
@@ -58,7 +58,7 @@ def sweep(
     ] = False,
     top: Annotated[int, typer.Option(min=0, help="Rows to print; 0 for all.")] = 20,
     report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
+    format_: options.FormatOf = OutputFormat.TABLE,
 ) -> None:
     """Price every configuration of a scenario: models, GPUs, layouts, formats, batches, lengths.
 

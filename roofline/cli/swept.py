@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.cli.render import (
-    Format,
+    OutputFormat,
     echo,
     print_columns,
     print_grid,
@@ -23,7 +23,7 @@ from roofline.view.text import between
 from roofline.view.words import cell, written
 
 if TYPE_CHECKING:
-    from roofline.api.sweeps import Estimate
+    from roofline.api.sweeps import SweepEstimate
     from roofline.study.scenario.scenario import Scenario
     from roofline.study.sweep_result import Sweep
 
@@ -51,18 +51,18 @@ BOUNDED: Final = {
 """Figures that published rates bound, and the side on which the hardware is."""
 
 
-def print_sweep(found: "Sweep", style: Format, top: int) -> None:
+def print_sweep(found: "Sweep", style: OutputFormat, top: int) -> None:
     """Print a sweep; CSV and JSON have every column of every row that was kept."""
-    if style is Format.JSON:
+    if style is OutputFormat.JSON:
         print_json("sweep", to_json(found), _notes(found))
         return
     from roofline.study.rows import columns
 
-    rows = found.ranked(0 if style is Format.CSV else top)
-    if style is Format.CSV:
+    rows = found.ranked(0 if style is OutputFormat.CSV else top)
+    if style is OutputFormat.CSV:
         print_columns(table(rows, columns(found.scenario)), style, "")
         return
-    if style is Format.TABLE:
+    if style is OutputFormat.TABLE:
         for line in (found.scenario.title, "", *found.counted, ""):
             echo(wrap(line))
     _print_rows(found, rows, style)
@@ -84,11 +84,11 @@ def spell(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def print_estimate(estimate: "Estimate", style: Format) -> None:
+def print_estimate(estimate: "SweepEstimate", style: OutputFormat) -> None:
     """Print how large a sweep is."""
     names = ("configurations", "lanes", "points", "chunks", "seconds", "bytes")
     plain = {name: getattr(estimate, name) for name in names}
-    if style is Format.JSON:
+    if style is OutputFormat.JSON:
         print_json("sweep", {"scenario": estimate.scenario.name, "dry_run": True, **plain})
         return
     about = "about " if estimate.seconds >= 1.0 else ""
@@ -100,10 +100,10 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
         "time": f"{about}{spell(estimate.seconds)}",
         "result": f"about {show(estimate.bytes, 'B')}",
     }
-    if style is Format.CSV:
+    if style is OutputFormat.CSV:
         print_rows([[name, str(value)] for name, value in plain.items()], ["what", "value"], style)
         return
-    if style is Format.TABLE:
+    if style is OutputFormat.TABLE:
         echo(wrap(estimate.scenario.title))
         echo("")
         for name, text in said.items():
@@ -127,7 +127,7 @@ def to_json(found: "Sweep") -> dict[str, Any]:
     }
 
 
-def _print_rows(found: "Sweep", rows: Sequence[dict[str, Any]], style: Format) -> None:
+def _print_rows(found: "Sweep", rows: Sequence[dict[str, Any]], style: OutputFormat) -> None:
     from roofline.study.points import missed
 
     scenario = found.scenario
@@ -138,7 +138,7 @@ def _print_rows(found: "Sweep", rows: Sequence[dict[str, Any]], style: Format) -
         rows = [{**row, "load": _share(row[served], row["saturation_per_s"])} for row in rows]
     every = table(rows, {})
     common = [name for name in NAMES if name in rows[0] and len({*every[name]} - {None}) < 2]
-    if style is Format.TABLE:
+    if style is OutputFormat.TABLE:
         echo(wrap(f"All of these: {', '.join(_common(name, rows[0][name]) for name in common)}."))
         echo("")
     usual = USUAL["static" if scenario.static else scenario.kind]

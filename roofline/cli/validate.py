@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from roofline.cli import options
-from roofline.cli.render import Format, echo, print_json, print_rows, say, score_cells, write_csv
+from roofline.cli.render import (
+    OutputFormat,
+    echo,
+    print_json,
+    print_rows,
+    say,
+    score_cells,
+    write_csv,
+)
 from roofline.cli.report import write_page
 from roofline.units import counted
 from roofline.view.scores import refusals
@@ -53,7 +61,7 @@ MADE: Final = ("kind", "profile")
 """Columns that are no file's: dense, mixture or latent; the profile that an engine is read as."""
 
 
-class Kind(StrEnum):
+class RowKind(StrEnum):
     """Kind of kernel, or whole rows of serving."""
 
     GEMM = "gemm"
@@ -83,7 +91,7 @@ class Kind(StrEnum):
 def validate(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="Measurements: Parquet or CSV, time_s in seconds.")],
-    kind: Annotated[Kind, typer.Option(help="Kind of kernel that the rows are.")],
+    kind: Annotated[RowKind, typer.Option(help="RowKind of kernel that the rows are.")],
     where: Annotated[
         str, typer.Option(help="Rows to take: gpu=h100_sxm,backend=vllm|trtllm; , is and, | is or.")
     ] = "",
@@ -108,7 +116,9 @@ def validate(
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the prediction of each row here.")] = None,
     report: options.Report = None,
-    format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+    format_: Annotated[
+        OutputFormat, typer.Option("--format", help="How to print.")
+    ] = OutputFormat.TABLE,
 ) -> None:
     """Say how well calibrated forms predict measured kernels: errors, and what intervals hold."""
     # Fits run side by side: threads of BLAS inside each would only wait for one another.
@@ -126,7 +136,7 @@ def validate(
     if frame.empty:
         raise InputError(f"no row is left of {file}", hint="loosen --where")
     names = [name.strip() for name in by.split(",") if name.strip()]
-    if kind is Kind.E2E:
+    if kind is RowKind.E2E:
         columns = BY if by == DEFAULT_BY else names
         validate_e2e(
             context,
@@ -156,7 +166,7 @@ def validate(
         "basis": bases,
     }
     rows = [[*key.values(), *_cells(figures)] for key, figures in groups]
-    if format_ is not Format.CSV and len(groups) != 1:
+    if format_ is not OutputFormat.CSV and len(groups) != 1:
         rows.append(["all", *[""] * (len(names) - 1), *_cells(found.figures())])
     header = [*names, "rows", "of", "median", "mean", "p90", "inside", "datasheet"]
     said = [
@@ -173,7 +183,7 @@ def validate(
 
 
 def _print(
-    style: Format,
+    style: OutputFormat,
     answer: Mapping[str, Any],
     header: Sequence[str],
     rows: Sequence[Sequence[str]],
@@ -184,11 +194,11 @@ def _print(
 
     Where a table goes into a file, what it lacks is said beside it, on standard error.
     """
-    if style is Format.JSON:
+    if style is OutputFormat.JSON:
         print_json("validate", answer)
         return
     print_rows(rows, header, style)
-    if style is Format.TABLE:
+    if style is OutputFormat.TABLE:
         for sentence in (*said, *refusals(refused)):
             echo(wrap(sentence))
         return
@@ -242,7 +252,7 @@ def validate_e2e(
     cross_validate: bool,
     out: Path | None,
     report: Path | None,
-    format_: Format,
+    format_: OutputFormat,
 ) -> None:
     """Predict end-to-end rows and print how far off each metric is.
 
@@ -281,11 +291,11 @@ def validate_e2e(
         "refused": [{"rows": rows, "why": why} for why, rows in reasons],
     }
     order = list(range(len(groups)))
-    if format_ is Format.TABLE and by is BY:
+    if format_ is OutputFormat.TABLE and by is BY:
         order = sorted(sorted(order, key=lambda at: -groups[at][2]["n_total"])[:MOST])
     picked = [groups[at] for at in order]
     shown = [(kind, list(key.values()), figures) for kind, key, figures in picked]
-    if format_ is not Format.CSV:
+    if format_ is not OutputFormat.CSV:
         whole = ["all", *[""] * (len(by) - 1)]
         shown += [(kind, whole, figures) for kind, figures in kinds.items()]
     rows = [

@@ -49,7 +49,7 @@ class Transfer(Struct, frozen=True):
     moves."""
 
 
-class Way(Struct, frozen=True):
+class LinkAlgorithm(Struct, frozen=True):
     """An algorithm on one link."""
 
     name: str
@@ -69,31 +69,31 @@ PASSED: Final = ("({n} − 1) / {n} · {M}", "({n} − 1)")
 _TWICE: Final = ("2 · ({n} − 1) / {n} · {M}", "2 · ({n} − 1)")
 
 
-def reducing(payload: Number, n: Number, link: Link | None) -> list[Way]:
+def reducing(payload: Number, n: Number, link: Link | None) -> list[LinkAlgorithm]:
     """All-reduces of a tensor [B] among n devices of one link. [1]"""
     some, of = several(n), (payload, n)
     around = (2.0 * (n - 1.0) / n) * payload
-    ways = [Way("ring", around, 2.0 * (n - 1.0), says=_TWICE, of=of)]
+    ways = [LinkAlgorithm("ring", around, 2.0 * (n - 1.0), says=_TWICE, of=of)]
     if topology(link) != "ring":  # where a tree's edges would be several wires long
         says, rounds = ("2 · {M}", "2 · ceil(log2({n}))"), 2.0 * np.ceil(np.log2(n))
-        ways.append(Way("tree", (2.0 * some) * payload, rounds, says=says, of=of))
+        ways.append(LinkAlgorithm("tree", (2.0 * some) * payload, rounds, says=says, of=of))
     if topology(link) in ("switch", "mesh"):
         ways += [
-            Way("one-shot", (n - 1.0) * payload, some, n, ("({n} − 1) · {M}", "1"), of),
-            Way("two-shot", around, 2.0 * some, n, (_TWICE[0], "2"), of),
+            LinkAlgorithm("one-shot", (n - 1.0) * payload, some, n, ("({n} − 1) · {M}", "1"), of),
+            LinkAlgorithm("two-shot", around, 2.0 * some, n, (_TWICE[0], "2"), of),
         ]
     if link is not None and link.reduces:
         says, sent = ("(1 + 1 / {n}) · {M}", "2"), ((1.0 + 1.0 / n) * some) * payload
-        ways.append(Way("in-switch", sent, 2.0 * some, says=says, of=of))
+        ways.append(LinkAlgorithm("in-switch", sent, 2.0 * some, says=says, of=of))
     return ways
 
 
-def passing(payload: Number, n: Number, link: Link | None) -> list[Way]:
+def passing(payload: Number, n: Number, link: Link | None) -> list[LinkAlgorithm]:
     """All-gathers, or reduce-scatters, of a tensor [B] among n devices of one link. [1]"""
     sent, of = ((n - 1.0) / n) * payload, (payload, n)
-    ways = [Way("ring", sent, n - 1.0, says=PASSED, of=of)]
+    ways = [LinkAlgorithm("ring", sent, n - 1.0, says=PASSED, of=of)]
     if topology(link) in ("switch", "mesh"):
-        ways.append(Way("direct", sent, several(n), n, (PASSED[0], "1"), of))
+        ways.append(LinkAlgorithm("direct", sent, several(n), n, (PASSED[0], "1"), of))
     return ways
 
 
@@ -186,7 +186,7 @@ def _far(sent: str, rounds: str) -> Formula:
     return Formula(network_bytes=sent, network_messages=rounds, seconds=NETWORK)
 
 
-def on_link(way: Way, ranks: Ranks, peers: int = 0) -> Transfer:
+def on_link(way: LinkAlgorithm, ranks: Ranks, peers: int = 0) -> Transfer:
     """Price an algorithm on the link of a node.
 
     rounds · (α + (group − 2)·s) + sent / W. Source: α–β costs, Thakur, Rabenseifner and Gropp 2005.
@@ -211,7 +211,7 @@ def on_link(way: Way, ranks: Ranks, peers: int = 0) -> Transfer:
     return Transfer(work, seconds, way.name)
 
 
-def on_network(way: Way, ranks: Ranks) -> Transfer:
+def on_network(way: LinkAlgorithm, ranks: Ranks) -> Transfer:
     """Price an algorithm on the network between nodes.
 
     Source: as `on_link`, at the rate that is left by oversubscription.
@@ -438,7 +438,7 @@ def ring(payload: Number, ranks: Ranks) -> Transfer:
         ranks: Devices.
     """
     sent, rounds = ((ranks.size - 1.0) / ranks.size) * payload, ranks.size - 1.0
-    way = Way("ring", sent, rounds, says=PASSED, of=(payload, ranks.size))
+    way = LinkAlgorithm("ring", sent, rounds, says=PASSED, of=(payload, ranks.size))
     if np.all(ranks.nodes == 1):
         return on_link(way, ranks)
     alone = [on_link(way, ranks)] if np.any(ranks.nodes == 1) else []
@@ -460,13 +460,15 @@ def exchange(near: Number, far: Number, ranks: Ranks) -> Transfer:
         others = np.maximum(ranks.inside - 1.0, 1.0)
         hops = np.maximum(np.floor(ranks.inside * ranks.inside / 4.0) / others, 1.0)
     says = ("", "1")  # what is sent, whoever exchanges something says
-    way = Way("direct", near * hops, several(ranks.inside), ranks.inside, says)
+    way = LinkAlgorithm("direct", near * hops, several(ranks.inside), ranks.inside, says)
     inside = on_link(way, ranks)
     if topology(ranks.link) == "ring":
         inside = replace(inside, work=inside.work.telling(hops=hops))
     if np.all(ranks.nodes == 1):
         return Transfer(inside.work, inside.seconds, "direct" if np.any(near) else "")
-    across = on_network(Way("direct", far, several(ranks.nodes), ranks.nodes, says), ranks)
+    across = on_network(
+        LinkAlgorithm("direct", far, several(ranks.nodes), ranks.nodes, says), ranks
+    )
     seconds: Number = np.maximum(inside.seconds, across.seconds)
     work = inside.work + across.work
     if ranks.link is not None:
@@ -490,11 +492,11 @@ def send(payload: Number, ranks: Ranks, crosses: Number) -> Transfer:
         crosses: 1 where the other is in another node, 0 where it is not. [1]
     """
     of = (payload, 2.0)
-    inside = Way("direct", payload * (1.0 - crosses), 1.0 - crosses, 2.0, of=of)
+    inside = LinkAlgorithm("direct", payload * (1.0 - crosses), 1.0 - crosses, 2.0, of=of)
     near = on_link(inside, ranks, peers=1)
     if not np.any(crosses):
         return Transfer(near.work, near.seconds, "direct")
-    far = on_network(Way("direct", payload * crosses, 1.0 * crosses, 2.0, of=of), ranks)
+    far = on_network(LinkAlgorithm("direct", payload * crosses, 1.0 * crosses, 2.0, of=of), ranks)
     if np.all(crosses):
         return far
     return Transfer(near.work + far.work, near.seconds + far.seconds, "direct")

@@ -12,7 +12,7 @@ from roofline.model.architecture import Architecture
 from roofline.records import replace
 
 if TYPE_CHECKING:
-    from roofline.cost.measured import Measured
+    from roofline.cost.measured import MeasuredTime
     from roofline.hardware.machine import Gpu
 
 FUSABLE: Final[Mapping[str, frozenset[str]]] = {
@@ -215,7 +215,7 @@ class KernelGains(Struct, frozen=True):
     launch_s: float = 0.0
     """Least time of a kernel, which the host takes to launch the next one. [s]"""
 
-    def seconds(self, op: Op, known: "Measured") -> Number:
+    def seconds(self, op: Op, known: "MeasuredTime") -> Number:
         """Time of one execution of an operator in an engine. [s]
 
         Args:

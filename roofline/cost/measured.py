@@ -11,7 +11,7 @@ from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
 if TYPE_CHECKING:
-    from roofline.cost.calibration.kernel import Found
+    from roofline.cost.calibration.kernel import KernelFit
 
 AUTO: Final = "auto"
 USUAL: Final = "usual"
@@ -30,7 +30,7 @@ GROUNDS: Final[Mapping[str, str]] = {
 """Grounds of the prices of operators as sentences name them, by the basis of a deployment."""
 
 
-class Measured(Struct, frozen=True):
+class MeasuredTime(Struct, frozen=True):
     """Time of one execution of an operator as measurements tell it."""
 
     seconds: Number
@@ -39,7 +39,7 @@ class Measured(Struct, frozen=True):
     """Standard deviation of its logarithm. [1]"""
     basis: Number
     """Index into `roofline.table.BASES`: the worst of what it rests on."""
-    found: "Found | None" = None
+    found: "KernelFit | None" = None
     """The fit that tells it; None where the time is part of another operator's."""
     assumed: str = ""
     """Why the fit may not be of this kernel, in words; empty where it is."""
@@ -64,5 +64,5 @@ class Calibration(Protocol):
     def basis(self) -> str:
         """Basis of figures that rest on it, of `BASES`."""
 
-    def price(self, op: Op, gpu: Gpu) -> Measured | None:
+    def price(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         """Time of an operator; None where nothing like it was measured."""

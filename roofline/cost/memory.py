@@ -295,7 +295,7 @@ def _others(block: Block, deployment: Deployment) -> Number:
     return total
 
 
-class Memory(Struct, frozen=True):
+class MemoryBudget(Struct, frozen=True):
     """Budget of one device: of the fullest stage where there are several. All in bytes."""
 
     capacity: float
@@ -335,7 +335,7 @@ class Memory(Struct, frozen=True):
         return self.free >= 0
 
 
-class Held(Struct, frozen=True):
+class MemoryUse(Struct, frozen=True):
     """Memory that a batch takes of a device, in the fullest stage; arrays for an axis. [B]"""
 
     weights: Number
@@ -343,7 +343,7 @@ class Held(Struct, frozen=True):
     kv: Number
     host: Number
     buffer: Number
-    """Parts of `Memory`."""
+    """Parts of `MemoryBudget`."""
     stage: Number = 0.0
     """Number of the stage among those that differ. [1]"""
     adapters: Number = 0.0
@@ -419,7 +419,7 @@ def budget(
     cached: bool = True,
     further: float = 0.0,
     own: float = 0.0,
-) -> Memory:
+) -> MemoryBudget:
     """Memory of one device for a batch at its longest context: of the stage with least to spare.
 
     Source: the sum of the parts of `held`; reserves are the engine's, from its file.
@@ -439,7 +439,7 @@ def budget(
         further=further,
         own=own,
     )
-    return Memory(
+    return MemoryBudget(
         capacity=deployment.node.gpu.memory_bytes,
         budget=float(memory_budget(deployment, parts, utilization)),
         weights=float(parts.weights),
@@ -454,7 +454,9 @@ def budget(
     )
 
 
-def memory_budget(deployment: Deployment, parts: Held, utilization: float | None = None) -> Number:
+def memory_budget(
+    deployment: Deployment, parts: MemoryUse, utilization: float | None = None
+) -> Number:
     """Device memory that the engine uses for everything, the KV cache included. [B]
 
     With C bytes on a device, W of weights and F of weights, activations, runtime, graphs and
@@ -500,7 +502,7 @@ def held(
     cached: bool = True,
     further: float = 0.0,
     own: float = 0.0,
-) -> Held:
+) -> MemoryUse:
     """Memory of a device that a batch takes.
 
     A device holds 1/d of the sequences, rounded up, and computes 1/c of the tokens of a step.
@@ -544,7 +546,7 @@ def held(
         parts.append((*on_device, outside, under_way, lora))
     held_weights, *others, adapters, number = _fullest(parts)
     kv, host, buffer = others
-    return Held(held_weights, activations, kv, host, buffer, number, adapters)
+    return MemoryUse(held_weights, activations, kv, host, buffer, number, adapters)
 
 
 def _passed_around(deployment: Deployment, context: Number, step_tokens: Number) -> Number:

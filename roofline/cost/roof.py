@@ -19,7 +19,7 @@ from roofline.cost.calibration.remembered import at_once
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, KernelGains
 from roofline.cost.kernels.form import longest
-from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
+from roofline.cost.measured import DATASHEET, UNMEASURED, MeasuredTime
 from roofline.cost.work import Number, Op, plus
 from roofline.hardware.machine import Gpu
 
@@ -41,7 +41,7 @@ class Time:
     gpu: Gpu = field(repr=False)
     executions: float
     """Operator, device, and number of executions. [1]"""
-    measured: Measured | None = None
+    measured: MeasuredTime | None = None
     """Measured time; None where there is none."""
 
     @property
@@ -122,7 +122,7 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     return roofed(op, deployment.node.gpu, executions, known, deployment.kernel_gains)
 
 
-def measured_each(ops: Sequence[Op], deployment: Deployment) -> list[Measured | None]:
+def measured_each(ops: Sequence[Op], deployment: Deployment) -> list[MeasuredTime | None]:
     """Measurements of one execution of operators by themselves; None where there are none."""
     known = deployment.calibration
     if known is None:
@@ -132,7 +132,7 @@ def measured_each(ops: Sequence[Op], deployment: Deployment) -> list[Measured | 
 
 
 def roofed(
-    op: Op, gpu: Gpu, executions: float, known: Measured | None, gains: KernelGains = ALONE
+    op: Op, gpu: Gpu, executions: float, known: MeasuredTime | None, gains: KernelGains = ALONE
 ) -> Time:
     """`roof` of an operator of which it is known already what measurements say of one execution.
 
@@ -147,12 +147,12 @@ def roofed(
         return Time(op, gpu, executions)
     if known is not None:
         took = gains.seconds(op, known) * executions
-        known = Measured(took, known.log_sd, known.basis, known.found, known.assumed)
+        known = MeasuredTime(took, known.log_sd, known.basis, known.found, known.assumed)
     return Time(op, gpu, executions, known)
 
 
 @dataclass(frozen=True)
-class Parts:
+class StepTime:
     """Time of a step by what can be hidden behind what."""
 
     local: Number = 0.0
@@ -215,7 +215,7 @@ class Parts:
         return whole - wire - host
 
 
-def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
+def parts(timed: Iterable[tuple[Op, Time]]) -> StepTime:
     """Time of a step by what can be hidden behind what.
 
     Source: the sum over operators.
@@ -234,7 +234,7 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
             spread = took * (guessed if known is None else known.log_sd)
             spreads[op.kind] = plus(spreads.get(op.kind, 0.0), spread)
     times = [time for _, time in priced]
-    return Parts(sums["local"], sums["collective"], sums["host"], sums[CHOSEN], spreads, times)
+    return StepTime(sums["local"], sums["collective"], sums["host"], sums[CHOSEN], spreads, times)
 
 
 def _basis(time: Time) -> Number:
@@ -251,7 +251,7 @@ KEY_BLOCKS = (256, 128, 64, 32, 16, 8)  # key columns that it may have
 PIECE = 2**20  # row blocks counted at once
 
 
-class Traffic(Struct, frozen=True):
+class MemoryTraffic(Struct, frozen=True):
     """Bytes of one execution by level of the memory hierarchy, for the hierarchical roofline.
 
     The last-level cache sees operands again for every tile that needs them. Tiles are chosen by
@@ -317,7 +317,7 @@ def flash_key_blocks(new: float, context: float, window: float, rows: int, colum
     return visited
 
 
-def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> Traffic:
+def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> MemoryTraffic:
     """Bytes of one execution of an operator at each level, for scalar dimensions.
 
     GEMM: each 128×128 output tile reads its rows of X and columns of W through the cache.
@@ -335,7 +335,7 @@ def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> Traffic:
         weight = float(op.work.weight_bytes) / (n * k)
         rows, columns = GEMM_TILE
         reads = math.ceil(n / columns) * m * k * width + math.ceil(m / rows) * n * k * weight
-        return Traffic(hbm, reads + m * n * width)
+        return MemoryTraffic(hbm, reads + m * n * width)
     if op.kind in ("prefill-attention", "decode-attention"):
         count, new, context, heads, kv_heads, h, window = (
             float(op.dims[key])
@@ -351,5 +351,5 @@ def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> Traffic:
         keys = count * readers * read * 2 * h * kv_width
         through = keys + 2 * count * new * heads * h * width
         # Naive attention moves its scores as well: never less than device memory sees.
-        return Traffic(hbm, max(through, hbm), 4 * count * heads * new * context * width)
-    return Traffic(hbm, hbm)
+        return MemoryTraffic(hbm, max(through, hbm), 4 * count * heads * new * context * width)
+    return MemoryTraffic(hbm, hbm)

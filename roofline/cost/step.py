@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
-from roofline.cost.layers.common import Pass, is_one
+from roofline.cost.layers.common import ForwardPass, is_one
 from roofline.cost.layout import Stage
 from roofline.cost.memory import layer_bytes
 from roofline.cost.work import Formula, Number, Op, Work, by, plus, times
@@ -23,7 +23,7 @@ from roofline.model.architecture import Block
 from roofline.records import replace
 
 
-class Group(Struct, frozen=True):
+class SequenceGroup(Struct, frozen=True):
     """Sequences that do the same in a step."""
 
     count: Number
@@ -36,22 +36,22 @@ class Group(Struct, frozen=True):
     """Tells groups apart in a mixed step: ``"prefill"``."""
 
 
-def prefill(batch: Number, prompt: Number, cached: Number = 0.0) -> Group:
+def prefill(batch: Number, prompt: Number, cached: Number = 0.0) -> SequenceGroup:
     """Prompts of a length, of which the first tokens are cached already.
 
-    Source: T = prompt − cached and S = prompt, the conventions of `Group`.
+    Source: T = prompt − cached and S = prompt, the conventions of `SequenceGroup`.
 
     Args:
         batch: Sequences. [1]
         prompt, cached: Length, and how much of it is in the cache. [token]
     """
-    return Group(batch, prompt - cached, prompt)
+    return SequenceGroup(batch, prompt - cached, prompt)
 
 
-def decode(batch: Number, cached: Number) -> Group:
+def decode(batch: Number, cached: Number) -> SequenceGroup:
     """One new token for each sequence.
 
-    Source: T = 1 and S = cached + 1, the conventions of `Group`.
+    Source: T = 1 and S = cached + 1, the conventions of `SequenceGroup`.
 
     Args:
         batch: Sequences. [1]
@@ -61,11 +61,13 @@ def decode(batch: Number, cached: Number) -> Group:
         >>> decode(8, 512).context
         513
     """
-    return Group(batch, 1.0, cached + 1)
+    return SequenceGroup(batch, 1.0, cached + 1)
 
 
 def step(
-    deployment: Deployment, groups: Sequence[Group] | Group, stage: Stage | None = None
+    deployment: Deployment,
+    groups: Sequence[SequenceGroup] | SequenceGroup,
+    stage: Stage | None = None,
 ) -> dict[str, Op]:
     """Operators of one forward step, in order of execution, as one device sees them.
 
@@ -86,19 +88,19 @@ def step(
             number as ``repeat``; entries that differ are told apart in the name
             (``attention-window-4096``).
     """
-    pass_ = _pass(deployment, [groups] if isinstance(groups, Group) else groups)
+    pass_ = _pass(deployment, [groups] if isinstance(groups, SequenceGroup) else groups)
     here = stage or Stage(tuple(deployment.architecture.kinds.items()), first=True, last=True)
     return _step(pass_, here, {})
 
 
 def steps(
-    deployment: Deployment, groups: Sequence[Group] | Group, stages: Sequence[Stage]
+    deployment: Deployment, groups: Sequence[SequenceGroup] | SequenceGroup, stages: Sequence[Stage]
 ) -> list[dict[str, Op]]:
     """Operators of one forward step on several stages; layers they have in common are made once.
 
     Source: `step` of each.
     """
-    pass_ = _pass(deployment, [groups] if isinstance(groups, Group) else groups)
+    pass_ = _pass(deployment, [groups] if isinstance(groups, SequenceGroup) else groups)
     made: dict[Block, tuple[Op, ...]] = {}
     return [_step(pass_, stage, made) for stage in stages]
 
@@ -121,12 +123,12 @@ def feed_forward(deployment: Deployment, tokens: Number) -> dict[str, Op]:
     )
 
 
-def feed_forward_pass(deployment: Deployment, tokens: Number) -> Pass:
+def feed_forward_pass(deployment: Deployment, tokens: Number) -> ForwardPass:
     """The pass of `feed_forward`, whose tokens [token] have sequences of their own."""
-    return _pass(deployment, [Group(tokens, 1.0, 1.0)])
+    return _pass(deployment, [SequenceGroup(tokens, 1.0, 1.0)])
 
 
-def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
+def _pass(deployment: Deployment, every: Sequence[SequenceGroup]) -> ForwardPass:
     """Groups as one device sees them."""
     layout = deployment.layout
     numbers = tuple(
@@ -141,7 +143,7 @@ def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
     tokens = reduce(add, (times(count, new) for _, count, new, _ in mine))
     rows = reduce(add, (count for _, count, _, _ in mine))
     lora = deployment.options.lora
-    return Pass(
+    return ForwardPass(
         deployment,
         mine,
         tokens=tokens if _one(split) else tokens / split,
@@ -153,7 +155,7 @@ def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
     )
 
 
-def _step(pass_: Pass, stage: Stage, made: dict[Block, tuple[Op, ...]]) -> dict[str, Op]:
+def _step(pass_: ForwardPass, stage: Stage, made: dict[Block, tuple[Op, ...]]) -> dict[str, Op]:
     """Operators of a stage, of whose layers some may be made already."""
     layers = []
     read, own = blocks.prompt_operators(pass_)

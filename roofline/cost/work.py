@@ -191,7 +191,7 @@ NOTHING: Final = Formula()
 Symbols: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 
 
-class Made(NamedTuple):
+class EvaluatedFormula(NamedTuple):
     """A formula with the arguments that it was evaluated with."""
 
     formula: Formula
@@ -220,7 +220,7 @@ class Made(NamedTuple):
 
 
 def by(formula: Formula, symbols: Symbols) -> tuple[tuple[Any, ...]]:
-    """Origin of a `Work` by one formula: fields of `Made` alone, since every operator has one."""
+    """Origin of a `Work` by one formula: fields of `EvaluatedFormula`, kept small."""
     return ((formula, symbols, 1.0, ()),)
 
 
@@ -271,9 +271,9 @@ class Work:
     __rmul__ = __mul__
 
     @property
-    def formulas(self) -> tuple[Made, ...]:
+    def formulas(self) -> tuple[EvaluatedFormula, ...]:
         """Formulas whose sum it is; only whoever explains it asks."""
-        return tuple(Made(*each) for each in self.made)
+        return tuple(EvaluatedFormula(*each) for each in self.made)
 
     def telling(self, **symbols: Number) -> "Work":
         """The same with other values of symbols of its first formula."""

@@ -25,7 +25,7 @@ class _RuleFile(schema.Strict):
     title_has: str = ""
 
 
-class _DefaultFile(schema.Sourced):
+class _DefaultFile(schema.SourcedFigure):
     """Default with exceptions by device, which are of the same place of the same source."""
 
     devices: tuple[_RuleFile, ...] = ()
@@ -35,24 +35,24 @@ class _MemoryFile(_DefaultFile):
     of: MemoryShare = "device"
 
 
-class _PolicyFile(schema.Sourced):
+class _PolicyFile(schema.SourcedFigure):
     value: Policy
 
 
-class _FirstFile(schema.Sourced):
+class _FirstFile(schema.SourcedFigure):
     value: First
 
 
-class _SamplerFile(schema.Sourced):
+class _SamplerFile(schema.SourcedFigure):
     value: Sampler
 
 
-class _LayoutsFile(schema.Sourced):
+class _LayoutsFile(schema.SourcedFigure):
     value: Annotated[str, Field(pattern=r"^[tcdeps]p(-[tcdeps]p)*(, [tcdeps]p(-[tcdeps]p)*)*$")]
     """Degrees that may be above 1 in one layout, one layout after the other: ``tp-pp, dp-ep``."""
 
 
-class _ChoiceFile(schema.Sourced):
+class _ChoiceFile(schema.SourcedFigure):
     value: bool
 
 
@@ -79,27 +79,27 @@ class _EngineFile(schema.Strict):
     profile: str = ""
     policy: _PolicyFile
     first: _FirstFile
-    reservation: schema.Sourced
+    reservation: schema.SourcedFigure
     sequences: _DefaultFile
     step_tokens: _StepTokensFile
     memory_utilization: _MemoryFile
     memory_reserved: _DefaultFile = _DefaultFile(value="0 B", source="assumed")
-    runtime_memory: schema.Sourced
-    graph_memory: schema.Sourced
-    block_tokens: schema.Sourced
+    runtime_memory: schema.SourcedFigure
+    graph_memory: schema.SourcedFigure
+    block_tokens: schema.SourcedFigure
     fits: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
     graph_kernels: bool = False
     fuses: _ChoiceFile = _ChoiceFile(value=True, source="assumed")
     fused_inputs: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
     integers: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
-    copies_above: schema.Sourced | None = None
+    copies_above: schema.SourcedFigure | None = None
     wide: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
     flash_attention: _ChoiceFile = _ChoiceFile(value=True, source="assumed")
-    micro_batch: schema.Sourced | None = None
+    micro_batch: schema.SourcedFigure | None = None
     layouts: _LayoutsFile | None = None
     sampler: _SamplerFile = _SamplerFile(value="sort", source="assumed")
-    decode_reach: schema.Sourced | None = None
-    handover: schema.Sourced = schema.Sourced(value="0 s", source="assumed")
+    decode_reach: schema.SourcedFigure | None = None
+    handover: schema.SourcedFigure = schema.SourcedFigure(value="0 s", source="assumed")
     sources: dict[str, schema.SourceEntry] = Field(default_factory=dict)
 
 

@@ -12,7 +12,7 @@ from roofline.hardware.files import Claim, GpuFile, LinkKindFile, NodeFile
 from roofline.hardware.machine import Fact
 from roofline.schema import (
     Document,
-    Sourced,
+    SourcedFigure,
     SourceEntry,
     Strict,
     check_sources,
@@ -23,7 +23,7 @@ from roofline.schema import (
 from roofline.units import parse
 
 
-class Kind(Struct, frozen=True):
+class FigureKind(Struct, frozen=True):
     """Requirements of a figure: its unit, the range that exists, true for a count."""
 
     unit: str
@@ -34,36 +34,36 @@ class Kind(Struct, frozen=True):
 
 _File = TypeVar("_File", GpuFile, NodeFile, LinkKindFile)
 _CONTENT: Final = str(shipped("hwspecs").parent / "_")[:-1]  # not worth showing before a place
-_ON_CHIP: Final = Kind("B", "1 KiB", "16 GiB")
-_WIRE: Final = Kind("B/s", "1 MB/s", "1000 TB/s")
-_COUNT: Final = Kind("", "1", "100000", whole=True)
+_ON_CHIP: Final = FigureKind("B", "1 KiB", "16 GiB")
+_WIRE: Final = FigureKind("B/s", "1 MB/s", "1000 TB/s")
+_COUNT: Final = FigureKind("", "1", "100000", whole=True)
 # By path, else by the last step of it, else by the first.
-KINDS: Final[Mapping[str, Kind]] = {
-    "memory.nominal": Kind("B", "16 MiB", "1024 TiB"),
-    "memory.visible": Kind("B", "16 MiB", "1024 TiB"),
-    "memory.bandwidth": Kind("B/s", "1 GB/s", "1000 TB/s"),
+KINDS: Final[Mapping[str, FigureKind]] = {
+    "memory.nominal": FigureKind("B", "16 MiB", "1024 TiB"),
+    "memory.visible": FigureKind("B", "16 MiB", "1024 TiB"),
+    "memory.bandwidth": FigureKind("B/s", "1 GB/s", "1000 TB/s"),
     "cache.l2": _ON_CHIP,
-    "cache.l2_bandwidth": Kind("B/s", "1 GB/s", "1000 TB/s"),
-    "cache.l2_bytes_per_clock": Kind("B", "1 B", "16 MiB"),
+    "cache.l2_bandwidth": FigureKind("B/s", "1 GB/s", "1000 TB/s"),
+    "cache.l2_bytes_per_clock": FigureKind("B", "1 B", "16 MiB"),
     "compute.multiprocessors": _COUNT,
     "compute.l1": _ON_CHIP,
     "compute.shared_memory": _ON_CHIP,
     "compute.shared_memory_per_block": _ON_CHIP,
-    "compute.shared_bytes_per_clock": Kind("B", "1 B", "1 MiB"),
-    "compute.clock": Kind("Hz", "1 MHz", "20 GHz"),
-    "arithmetic": Kind("FLOP/s", "1 GFLOP/s", "1000 PFLOP/s"),
-    "sustained": Kind("FLOP/s", "1 GFLOP/s", "1000 PFLOP/s"),
-    "sparsity.factor": Kind("", "1", "16"),
-    "power.tdp": Kind("W", "1 W", "100 kW"),
-    "power.maximum": Kind("W", "1 W", "10 MW"),
-    "price.per_hour": Kind("$/h", "0.001 $/h", "10000 $/h"),
+    "compute.shared_bytes_per_clock": FigureKind("B", "1 B", "1 MiB"),
+    "compute.clock": FigureKind("Hz", "1 MHz", "20 GHz"),
+    "arithmetic": FigureKind("FLOP/s", "1 GFLOP/s", "1000 PFLOP/s"),
+    "sustained": FigureKind("FLOP/s", "1 GFLOP/s", "1000 PFLOP/s"),
+    "sparsity.factor": FigureKind("", "1", "16"),
+    "power.tdp": FigureKind("W", "1 W", "100 kW"),
+    "power.maximum": FigureKind("W", "1 W", "10 MW"),
+    "price.per_hour": FigureKind("$/h", "0.001 $/h", "10000 $/h"),
     "gpus": _COUNT,
     "bandwidth": _WIRE,
-    "latency": Kind("s", "1 ns", "1 s"),
-    "peer": Kind("s", "0 s", "1 s"),
+    "latency": FigureKind("s", "1 ns", "1 s"),
+    "peer": FigureKind("s", "0 s", "1 s"),
     "devices": _COUNT,
-    "network.oversubscription": Kind("", "1", "100"),
-    "host.memory": Kind("B", "1 GiB", "1024 TiB"),
+    "network.oversubscription": FigureKind("", "1", "100"),
+    "host.memory": FigureKind("B", "1 GiB", "1024 TiB"),
 }
 
 
@@ -72,7 +72,7 @@ def facts_of(
     part: object,
     sources: Mapping[str, SourceEntry],
     *path: str,
-    kinds: Mapping[str, Kind] = KINDS,
+    kinds: Mapping[str, FigureKind] = KINDS,
 ) -> Iterator[tuple[str, Fact]]:
     """Every figure and claim below a part of a file, by its dotted path, in the model's order.
 
@@ -91,7 +91,7 @@ def facts_of(
         case Claim():
             text, value = ("true", 1.0) if part.value else ("false", 0.0)
             yield ".".join(path), _traced(document, part, sources, path, text, value)
-        case Sourced():
+        case SourcedFigure():
             yield ".".join(path), _figure(document, part, sources, path, kinds)
         case Strict():
             for name in type(part).model_fields:
@@ -105,10 +105,10 @@ def facts_of(
 
 def _figure(
     document: Document,
-    figure: Sourced,
+    figure: SourcedFigure,
     sources: Mapping[str, SourceEntry],
     path: tuple[str, ...],
-    kinds: Mapping[str, Kind],
+    kinds: Mapping[str, FigureKind],
 ) -> Fact:
     wanted = kinds.get(".".join(path)) or kinds.get(path[-1]) or kinds[path[0]]
     location = document.where(*path, "value")
@@ -129,7 +129,7 @@ def _figure(
 
 def _traced(
     document: Document,
-    said: Sourced,
+    said: SourcedFigure,
     sources: Mapping[str, SourceEntry],
     path: tuple[str, ...],
     text: str,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from roofline.schema import Sourced, SourceEntry, Strict
+from roofline.schema import SourcedFigure, SourceEntry, Strict
 
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
@@ -14,7 +14,7 @@ Topology = Literal["switch", "mesh", "ring", "host"]
 Confidence = Literal["high", "medium", "assumed"]
 
 
-class Claim(Sourced):
+class Claim(SourcedFigure):
     """A truth value and its source."""
 
     value: bool
@@ -24,34 +24,34 @@ class MemoryFile(Strict):
     """Device memory: nominal size, size that software sees, and rate."""
 
     type: Text
-    nominal: Sourced
-    visible: Sourced | None = None
-    bandwidth: Sourced
+    nominal: SourcedFigure
+    visible: SourcedFigure | None = None
+    bandwidth: SourcedFigure
 
 
 class CacheFile(Strict):
     """Last level on chip; its rate directly, or per clock of the device."""
 
-    l2: Sourced | None = None
-    l2_bandwidth: Sourced | None = None
-    l2_bytes_per_clock: Sourced | None = None
+    l2: SourcedFigure | None = None
+    l2_bandwidth: SourcedFigure | None = None
+    l2_bytes_per_clock: SourcedFigure | None = None
 
 
 class ComputeFile(Strict):
     """SMs or CUs and the memory inside each of them."""
 
-    multiprocessors: Sourced
-    l1: Sourced | None = None
-    shared_memory: Sourced | None = None
-    shared_memory_per_block: Sourced | None = None
-    shared_bytes_per_clock: Sourced | None = None
-    clock: Sourced | None = None
+    multiprocessors: SourcedFigure
+    l1: SourcedFigure | None = None
+    shared_memory: SourcedFigure | None = None
+    shared_memory_per_block: SourcedFigure | None = None
+    shared_bytes_per_clock: SourcedFigure | None = None
+    clock: SourcedFigure | None = None
 
 
 class SparsityFile(Strict):
     """Gain of sparse matrices. Never part of a rate."""
 
-    factor: Sourced
+    factor: SourcedFigure
 
 
 class LinkFile(Strict):
@@ -59,22 +59,22 @@ class LinkFile(Strict):
 
     title: str = ""
     topology: Topology | None = None
-    bandwidth: Sourced
-    latency: Sourced | None = None
-    peer: Sourced | None = None
-    devices: Sourced | None = None
+    bandwidth: SourcedFigure
+    latency: SourcedFigure | None = None
+    peer: SourcedFigure | None = None
+    devices: SourcedFigure | None = None
 
 
 class PowerFile(Strict):
     """Board power."""
 
-    tdp: Sourced
+    tdp: SourcedFigure
 
 
 class PriceFile(Strict):
     """Price of one device."""
 
-    per_hour: Sourced
+    per_hour: SourcedFigure
 
 
 class Agreement(Strict):
@@ -106,8 +106,8 @@ class GpuFile(Strict):
     memory: MemoryFile
     cache: CacheFile = CacheFile()
     compute: ComputeFile
-    arithmetic: Annotated[dict[Arithmetic, Sourced], Field(min_length=1)]
-    sustained: dict[Arithmetic, Sourced] = Field(default_factory=dict)
+    arithmetic: Annotated[dict[Arithmetic, SourcedFigure], Field(min_length=1)]
+    sustained: dict[Arithmetic, SourcedFigure] = Field(default_factory=dict)
     sparsity: SparsityFile | None = None
     links: dict[LinkKind, LinkFile] = Field(default_factory=dict)
     power: PowerFile | None = None
@@ -121,33 +121,33 @@ class NodeLinkFile(Strict):
 
     kind: LinkKind
     topology: Topology | None = None
-    bandwidth: Sourced | None = None
-    latency: Sourced | None = None
-    peer: Sourced | None = None
+    bandwidth: SourcedFigure | None = None
+    latency: SourcedFigure | None = None
+    peer: SourcedFigure | None = None
     reduces: Claim | None = None
 
 
-class NetworkFile(Strict):
+class NodeNetworkFile(Strict):
     """Wires out of a node, per device and direction."""
 
     kind: LinkKind
-    bandwidth: Sourced
-    latency: Sourced | None = None
-    peer: Sourced | None = None
-    oversubscription: Sourced | None = None
+    bandwidth: SourcedFigure
+    latency: SourcedFigure | None = None
+    peer: SourcedFigure | None = None
+    oversubscription: SourcedFigure | None = None
     reduces: Claim | None = None
 
 
 class HostFile(Strict):
     """Processors of a node, all together."""
 
-    memory: Sourced
+    memory: SourcedFigure
 
 
 class NodePowerFile(Strict):
     """Power of a whole node."""
 
-    maximum: Sourced
+    maximum: SourcedFigure
 
 
 class NodeFile(Strict):
@@ -157,9 +157,9 @@ class NodeFile(Strict):
     name: Name
     title: Text
     gpu: Text
-    gpus: Sourced
+    gpus: SourcedFigure
     link: NodeLinkFile
-    network: NetworkFile | None = None
+    network: NodeNetworkFile | None = None
     host: HostFile | None = None
     power: NodePowerFile | None = None
     sources: dict[str, SourceEntry] = Field(default_factory=dict)
@@ -171,7 +171,7 @@ class LinkKindFile(Strict):
     schema_version: Literal[1]
     name: LinkKind | Literal["nvme"]
     title: Text
-    bandwidth: Sourced | None = None
-    latency: Sourced
-    peer: Sourced
+    bandwidth: SourcedFigure | None = None
+    latency: SourcedFigure
+    peer: SourcedFigure
     sources: dict[str, SourceEntry] = Field(default_factory=dict)

@@ -23,7 +23,7 @@ from roofline.sources import record
 
 if TYPE_CHECKING:
     from roofline import schema
-    from roofline.model.patches import ModelFile, PatchFile
+    from roofline.model.patches import ModelFile, NetworkPatchFile
 
 
 _PATCHES: Final = re.compile(r"(?m)^base:")
@@ -155,13 +155,13 @@ def entry(name: str) -> "tuple[ModelFile, schema.Document]":
         UnknownNameError: There is none.
         DocumentError: The file is not one of the catalog's.
     """
-    from roofline.model.patches import PatchFile
+    from roofline.model.patches import NetworkPatchFile
 
     path = _find(name.strip().lower())
     if path is None:
         raise _unknown(name)
     model, document = _read(path)
-    if isinstance(model, PatchFile):
+    if isinstance(model, NetworkPatchFile):
         raise _unknown(name)
     return model, document
 
@@ -194,14 +194,14 @@ def _stems() -> frozenset[str]:
     return frozenset(path.stem for path in _folder().glob("*.yaml"))
 
 
-def _read(path: Path) -> "tuple[ModelFile | PatchFile, schema.Document]":
+def _read(path: Path) -> "tuple[ModelFile | NetworkPatchFile, schema.Document]":
     from roofline import schema
-    from roofline.model.patches import ModelFile, PatchFile
+    from roofline.model.patches import ModelFile, NetworkPatchFile
 
     document = schema.read(path)
-    model: ModelFile | PatchFile
+    model: ModelFile | NetworkPatchFile
     if _is_patch(document.data):
-        model = schema.validate(PatchFile, document)
+        model = schema.validate(NetworkPatchFile, document)
     else:
         model = schema.validate(ModelFile, document)
     if model.name != path.stem:
@@ -218,15 +218,15 @@ def _is_patch(data: Any) -> bool:
 
 
 @cache
-def _shipped(path: Path) -> "Architecture | tuple[PatchFile, schema.Document]":
+def _shipped(path: Path) -> "Architecture | tuple[NetworkPatchFile, schema.Document]":
     """A file of the catalog, which does not change while the program runs."""
 
-    def read() -> "Architecture | tuple[PatchFile, schema.Document]":
+    def read() -> "Architecture | tuple[NetworkPatchFile, schema.Document]":
         from roofline.model.huggingface import from_config
-        from roofline.model.patches import PatchFile
+        from roofline.model.patches import NetworkPatchFile
 
         model, document = _read(path)
-        if isinstance(model, PatchFile):
+        if isinstance(model, NetworkPatchFile):
             return model, document
         return from_config(document, model.name, path=("config",))
 
@@ -234,7 +234,7 @@ def _shipped(path: Path) -> "Architecture | tuple[PatchFile, schema.Document]":
 
 
 def _patched(
-    patch: "PatchFile", document: "schema.Document", path: Path, name: str, depth: int
+    patch: "NetworkPatchFile", document: "schema.Document", path: Path, name: str, depth: int
 ) -> Architecture:
     """A patch, whose base is a name of the catalog or a path from the patch's folder."""
     from roofline.model.patches import apply_patch
@@ -251,12 +251,12 @@ def _patched(
 def _from_file(path: Path, name: str, depth: int) -> Architecture:
     from roofline import schema
     from roofline.model.huggingface import from_config
-    from roofline.model.patches import ModelFile, PatchFile
+    from roofline.model.patches import ModelFile, NetworkPatchFile
 
     document = schema.read(path, infinity=True)
     data = document.data
     if _is_patch(data) and "model_type" not in data:
-        return _patched(schema.validate(PatchFile, document), document, path, name, depth)
+        return _patched(schema.validate(NetworkPatchFile, document), document, path, name, depth)
     if isinstance(data, dict) and "schema_version" in data and "model_type" not in data:
         schema.validate(ModelFile, document)
         return from_config(document, name, path=("config",))

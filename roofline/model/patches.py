@@ -18,7 +18,7 @@ class ModelSource(schema.Strict):
     note: str = ""
 
 
-class PatchFile(schema.Strict):
+class NetworkPatchFile(schema.Strict):
     """A network as changes to another one."""
 
     schema_version: Literal[1]
@@ -44,7 +44,10 @@ class ModelFile(schema.Strict):
 
 
 def apply_patch(
-    model: PatchFile, document: schema.Document, name: str, find: Callable[[str], Architecture]
+    model: NetworkPatchFile,
+    document: schema.Document,
+    name: str,
+    find: Callable[[str], Architecture],
 ) -> Architecture:
     """The base with the changes, in the order of `NETWORK` whatever order they are written in.
 
@@ -78,7 +81,7 @@ def apply_patch(
     )
 
 
-def _by_name(model: PatchFile, document: schema.Document) -> dict[str, tuple[str, str]]:
+def _by_name(model: NetworkPatchFile, document: schema.Document) -> dict[str, tuple[str, str]]:
     """Changes as `NETWORK` calls them: the key as written, and the value as text."""
     out: dict[str, tuple[str, str]] = {}
     if not model.patch:

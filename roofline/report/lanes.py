@@ -60,7 +60,7 @@ DIGITS: Final = 5
 """Digits of a figure on a page at least, more than it shows. [1]"""
 
 
-class Choice(Struct, frozen=True):
+class VariedSetting(Struct, frozen=True):
     """Something with several values: a name, or a number."""
 
     name: str
@@ -68,11 +68,11 @@ class Choice(Struct, frozen=True):
     values: tuple[Any, ...]
 
 
-class Lanes(Struct, frozen=True):
+class PageConfigurations(Struct, frozen=True):
     """Configurations of a page."""
 
-    axes: tuple[Choice, ...]
-    numbers: tuple[Choice, ...]
+    axes: tuple[VariedSetting, ...]
+    numbers: tuple[VariedSetting, ...]
     """Names and numbers that differ between rows, with their values in order."""
     fixed: tuple[tuple[str, Any], ...]
     """Names and numbers that are the same everywhere."""
@@ -102,7 +102,7 @@ def alike(result: Result, table: Table) -> Table:
     )
 
 
-def swept(result: Result, table: Table) -> Lanes:
+def swept(result: Result, table: Table) -> PageConfigurations:
     """Configurations of a table of points, the best by the objectives of its result first.
 
     A table of many has only the best; the result says how many there are.
@@ -115,17 +115,17 @@ def swept(result: Result, table: Table) -> Lanes:
     every.sort(key=lambda row: (not row.get("feasible", True), is_bound(row)))
     rows, total = every[:MOST], result.metadata.get("rows")
 
-    def choices(names: Sequence[str]) -> list[Choice]:
+    def choices(names: Sequence[str]) -> list[VariedSetting]:
         found = []
         for name in names:
             if name in table.columns:
                 values = dict.fromkeys(row[name] for row in rows if row[name] is not None)
                 ordered = sorted(values) if name in NUMBERS else values
-                found.append(Choice(name, heading(name), tuple(ordered)))
+                found.append(VariedSetting(name, heading(name), tuple(ordered)))
         return found
 
     axes, numbers = choices(NAMES), choices(NUMBERS)
-    return Lanes(
+    return PageConfigurations(
         axes=tuple(axis for axis in axes if len(axis.values) > 1),
         numbers=tuple(number for number in numbers if len(number.values) > 1),
         fixed=tuple((c.title, c.values[0]) for c in (*axes, *numbers) if len(c.values) == 1),
@@ -171,7 +171,7 @@ def rank(value: object, largest: bool) -> float:
     return -float(value) if largest else float(value)
 
 
-def embedded(lanes: Lanes) -> dict[str, Any]:
+def embedded(lanes: PageConfigurations) -> dict[str, Any]:
     """Configurations as plain data for the page's script: columns of numbers."""
     choices = (*lanes.axes, *lanes.numbers)
     places = [{value: place for place, value in enumerate(choice.values)} for choice in choices]
@@ -212,7 +212,7 @@ def embedded(lanes: Lanes) -> dict[str, Any]:
     }
 
 
-def _column(lanes: Lanes, name: str) -> list[float | None] | None:
+def _column(lanes: PageConfigurations, name: str) -> list[float | None] | None:
     """Values of a column, cut short; None where no row has one."""
     values = [row.get(name) for row in lanes.rows]
     if not any(is_number(value) for value in values):

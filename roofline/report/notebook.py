@@ -15,7 +15,7 @@ from roofline.report import sections
 from roofline.report.page import environment, render
 from roofline.table import Derivation, Result, Table
 from roofline.units import counted
-from roofline.view.block import Cell, Figure, Grid, Head, Key, Rows, number_cell
+from roofline.view.block import Cell, Figure, Head, Key, PageTable, TableRows, number_cell
 from roofline.view.questions import view_of
 from roofline.view.text import is_number, label, percent
 from roofline.view.words import derivation_lines, written
@@ -155,7 +155,7 @@ def sliders(question: Callable[..., Result], **given: Any) -> Any:
     return widgets.VBox([widgets.HBox(moved), shown])
 
 
-def shown_table(name: str, table: Table) -> Grid:
+def shown_table(name: str, table: Table) -> PageTable:
     """Table as text, in the words of its units; a column of units is told with the numbers."""
     columns = dict(table.columns)
     if set(OF_ROW) & set(columns):
@@ -163,7 +163,9 @@ def shown_table(name: str, table: Table) -> Grid:
     rows = list(table.rows())
     heads = (Head(key, any(is_number(row[key]) for row in rows[:MOST_ROWS])) for key in columns)
     write = [partial(_cell, key=key, unit=column.unit) for key, column in columns.items()]
-    return Grid(name, counted(len(rows), "row"), tuple(heads), Rows(rows, write), MOST_ROWS)
+    return PageTable(
+        name, counted(len(rows), "row"), tuple(heads), TableRows(rows, write), MOST_ROWS
+    )
 
 
 def _cell(row: Mapping[str, Any], *, key: str, unit: str) -> Cell:

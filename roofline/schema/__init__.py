@@ -4,7 +4,7 @@ from roofline.schema.document import Document, Mark
 from roofline.schema.files import decode, read
 from roofline.schema.json_reader import parse_json
 from roofline.schema.validation import (
-    Sourced,
+    SourcedFigure,
     SourceEntry,
     Strict,
     check_sources,
@@ -17,7 +17,7 @@ __all__ = [
     "Document",
     "Mark",
     "SourceEntry",
-    "Sourced",
+    "SourcedFigure",
     "Strict",
     "check_sources",
     "decode",

@@ -39,7 +39,7 @@ class SourceEntry(Strict):
     """Remark for the reader."""
 
 
-class Sourced(Strict):
+class SourcedFigure(Strict):
     """A figure and where it is from."""
 
     value: str | float | int

@@ -123,7 +123,7 @@ def parse(text: str) -> Acceptance:
     return Acceptance(positions)
 
 
-class Published(Struct, frozen=True):
+class PublishedAcceptance(Struct, frozen=True):
     """Acceptance that somebody measured."""
 
     target: str
@@ -162,7 +162,7 @@ _V3: Final = ("arXiv 2412.19437", "section 5.4.3, various topics")
 _FOUND: Final = 993 / (993 + 821)
 PUBLISHED: Final = (
     *(
-        Published(target, "EAGLE-3", "MT-Bench", conditional(reached), *_TESTS)
+        PublishedAcceptance(target, "EAGLE-3", "MT-Bench", conditional(reached), *_TESTS)
         for target, reached in (
             ("llama-3.1-8b-instruct", (0.7296, 0.5208, 0.3545)),
             ("qwen3-8b", (0.6541, 0.3993, 0.2020)),
@@ -170,7 +170,7 @@ PUBLISHED: Final = (
             ("qwen3-vl-30b-a3b-instruct", (0.2900, 0.0620, 0.0115)),
         )
     ),
-    Published(
+    PublishedAcceptance(
         "llama-3.1-8b-instruct",
         "n-grams",
         "edit_5k_char",
@@ -178,9 +178,9 @@ PUBLISHED: Final = (
         "vLLM PR 24344",
         "description, method ngram, greedy",
     ),
-    Published("deepseek-v3", "MTP", "lower end", Acceptance(((0.85,),)), *_V3),
-    Published("deepseek-v3", "MTP", "upper end", Acceptance(((0.90,),)), *_V3),
-    Published(
+    PublishedAcceptance("deepseek-v3", "MTP", "lower end", Acceptance(((0.85,),)), *_V3),
+    PublishedAcceptance("deepseek-v3", "MTP", "upper end", Acceptance(((0.90,),)), *_V3),
+    PublishedAcceptance(
         "deepseek-v3",
         "MTP",
         "long prompt",
@@ -189,7 +189,7 @@ PUBLISHED: Final = (
         "lmsys.org/blog/2025-07-17-mtp: 2.18 tokens a round of 2 drafted, taken as accepted alike, "
         "and 2.44 of 3",
     ),
-    Published(
+    PublishedAcceptance(
         "qwen3.5-397b-a17b",
         "MTP",
         "reasoning",

@@ -15,7 +15,7 @@ from roofline.model import precision
 from roofline.records import replace
 from roofline.serving import room
 from roofline.serving.stages import GridStep, ask_together, remembering
-from roofline.serving.static import OpTime, Phases, StaticBatch, phases, priced
+from roofline.serving.static import BatchSteps, OpTime, StaticBatch, phases, priced
 from roofline.serving.workload import Workload
 from roofline.units import show_binary
 
@@ -27,7 +27,7 @@ SHOWN: Final = {"wires": "interconnect", "engine": "the engine"}
 """Parts by their name in a sentence, where it differs."""
 
 
-class Change(Struct, frozen=True):
+class AdvisedChange(Struct, frozen=True):
     """One change and what it does, as factors on the figures of the original."""
 
     name: str
@@ -42,12 +42,12 @@ class Change(Struct, frozen=True):
     """Whether it fits in memory."""
 
 
-def changes(batch: StaticBatch, beside: Sequence[GridStep] = ()) -> tuple[Change, ...]:
+def changes(batch: StaticBatch, beside: Sequence[GridStep] = ()) -> tuple[AdvisedChange, ...]:
     """Price each change that applies; those that cannot be asked for are left out.
 
     Kernels of the steps ``beside`` are looked up with those of the changes.
     """
-    made: list[tuple[str, str, Phases]] = []
+    made: list[tuple[str, str, BatchSteps]] = []
     for name, option, changed, workload in _candidates(batch):
         with suppress(RooflineError):
             deployment = changed
@@ -60,7 +60,7 @@ def changes(batch: StaticBatch, beside: Sequence[GridStep] = ()) -> tuple[Change
         with suppress(RooflineError):
             other = priced(each, utilization=batch.utilization, operators=False)
             out.append(
-                Change(
+                AdvisedChange(
                     name,
                     option,
                     ttft=other.ttft_s / batch.ttft_s,
@@ -137,7 +137,7 @@ def shares(ops: dict[str, OpTime]) -> dict[str, float]:
 
 
 def sentences(
-    batch: StaticBatch, changed: tuple[Change, ...], most: int, reason: str = ""
+    batch: StaticBatch, changed: tuple[AdvisedChange, ...], most: int, reason: str = ""
 ) -> tuple[str, ...]:
     """Summary: whether it fits, what binds, what would help most.
 

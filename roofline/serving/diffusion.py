@@ -13,16 +13,16 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.measured import GROUNDS
-from roofline.cost.memory import Memory, budget
-from roofline.cost.roof import Parts
-from roofline.cost.step import Group, prefill
+from roofline.cost.memory import MemoryBudget, budget
+from roofline.cost.roof import StepTime
+from roofline.cost.step import SequenceGroup, prefill
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving.explain.parts import derived, given
 from roofline.serving.quadrature import mean
 from roofline.serving.rounds import verifying
-from roofline.serving.stages import through
+from roofline.serving.stages import price_step
 from roofline.serving.static import CENTRAL, check_context, static_batch
 from roofline.serving.workload import Workload
 from roofline.table import BASES, Result, table
@@ -42,7 +42,7 @@ class Denoising:
     block: int
     cached: bool
     """Arguments of `denoise`."""
-    memory: Memory = field(repr=False)
+    memory: MemoryBudget = field(repr=False)
     """Budget of one device."""
     prefill_s: float
     """Computing keys and values of the prompt, front end included; 0 at datasheet rates without a
@@ -197,11 +197,11 @@ def seeing_both_ways(deployment: Deployment) -> Deployment:
 
 def denoising_step(
     batch: Number, block: Number, before: Number, finished: Number = 0.0
-) -> list[Group]:
+) -> list[SequenceGroup]:
     """Groups of one denoising step with a cache.
 
-    Source: T = block and S = before + block, the conventions of `Group`; finished tokens see
-    themselves and all before them.
+    Source: T = block and S = before + block, the conventions of `SequenceGroup`; finished tokens
+    see themselves and all before them.
 
     Args:
         batch: Sequences. [1]
@@ -215,18 +215,18 @@ def denoising_step(
         >>> [(group.new, group.context) for group in denoising_step(1, 32, 100, finished=32)]
         [(32, 132), (32, 100)]
     """
-    groups = [Group(batch, block, before + block, "block")]
+    groups = [SequenceGroup(batch, block, before + block, "block")]
     if isinstance(finished, np.ndarray) or finished:
-        groups.append(Group(batch, finished, before, "finished"))
+        groups.append(SequenceGroup(batch, finished, before, "finished"))
     return groups
 
 
 def _with_cache(
     deployment: Deployment, batch: int, prompt: int, blocks: int, block: int, steps: int
-) -> tuple[float, float, Parts]:
+) -> tuple[float, float, StepTime]:
     """Kernels of the first block and of a mean step [s]; parts of a step of the middle block."""
 
-    def parts(before: Number, finished: Number = 0.0) -> Parts:
+    def parts(before: Number, finished: Number = 0.0) -> StepTime:
         return _parts(deployment, denoising_step(float(batch), float(block), before, finished))
 
     def priced(before: Number, finished: Number = 0.0) -> Number:
@@ -243,9 +243,9 @@ def _with_cache(
     return float(priced(float(prompt))) * (steps // blocks), total / steps, middle
 
 
-def _parts(deployment: Deployment, groups: Group | list[Group]) -> Parts:
+def _parts(deployment: Deployment, groups: SequenceGroup | list[SequenceGroup]) -> StepTime:
     """Parts of the time of a step's kernels; layouts with a pipeline are refused before."""
-    (stage,) = through(deployment, groups)
+    (stage,) = price_step(deployment, groups)
     return stage.parts
 
 

@@ -13,16 +13,16 @@ from typing import Final
 from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import Memory, budget
+from roofline.cost.memory import MemoryBudget, budget
 from roofline.cost.textbook.parallelism import kv_transfer_rate
 from roofline.errors import InputError, LayoutError
 from roofline.records import replace
 from roofline.serving.ffn_pools import Ratio, ffn_memory
-from roofline.serving.kv_transfer import Transfer, Wires, transfer
-from roofline.serving.pools import Phases, Split, divide
+from roofline.serving.kv_transfer import KvTransfer, Wires, transfer
+from roofline.serving.pools import PoolSplit, PoolTimes, divide
 from roofline.serving.price import usd_per_mtok
 from roofline.serving.room import memory_of
-from roofline.serving.stages import fill, pace, through
+from roofline.serving.stages import fill, pace, price_step
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.workload import Workload, check_decodes
 from roofline.units import MILLION
@@ -35,37 +35,37 @@ in latency and throughput), of drafts within 1.9 in TPOT, of MLPerf within 1.1 t
 """
 
 
-class Disaggregated(Struct, frozen=True):
+class PoolPair(Struct, frozen=True):
     """Two pools and what comes of them. Times at datasheet rates are the least there can be."""
 
     prefill: StaticBatch
     """A prefill instance: a step of its prompts, which answers with one token."""
     decode: StaticBatch
     """A decode instance's batch. With its own prefill it is what the decode layout does alone."""
-    transfer: Transfer
+    transfer: KvTransfer
     """Hand-over of the cache."""
     overlapped: bool
     """Whether layers are sent as they are computed."""
-    overlap: Phases
-    serial: Phases
+    overlap: PoolTimes
+    serial: PoolTimes
     """Times as predicted, at datasheet rates with perfect overlap; and without any."""
-    split: Split
+    split: PoolSplit
     """Instances of each kind."""
     gpus: int
     """Devices that were given; those of the split where none were. [1]"""
-    prefill_memory: Memory
-    decode_memory: Memory
+    prefill_memory: MemoryBudget
+    decode_memory: MemoryBudget
     """Memory of a device of each pool."""
     in_flight: int
     arriving: int
     """Prompts that a prefill instance holds until their cache is sent, and caches on their way
     to a decode instance. [1]"""
-    ffn_memory: Memory | None = None
+    ffn_memory: MemoryBudget | None = None
     """Memory of a device of the feed-forward pool of a decode instance, where it has one."""
     ratios: tuple[Ratio, ...] = ()
     """Numbers of attention instances beside that pool that were compared."""
-    fast: Phases | None = None
-    slow: Phases | None = None
+    fast: PoolTimes | None = None
+    slow: PoolTimes | None = None
     """Times at either end of the central 80 %, errors of both pools taken to go together; None at
     datasheet rates."""
 
@@ -80,11 +80,11 @@ class Disaggregated(Struct, frozen=True):
         held = (self.prefill_memory, self.decode_memory, self.ffn_memory)
         return all(memory.fits for memory in held if memory is not None)
 
-    def tok_s(self, phases: Phases) -> float:
+    def tok_s(self, phases: PoolTimes) -> float:
         """Output tokens, first ones included. [token/s]"""
         return self.split.requests_per_s(phases) * phases.output
 
-    def wire_bytes_per_s(self, phases: Phases) -> tuple[float, float]:
+    def wire_bytes_per_s(self, phases: PoolTimes) -> tuple[float, float]:
         """Rate of caches that is needed, and that the slower ends' wires give. [B/s]"""
         demand = self.split.demand(phases)
         needed = float(kv_transfer_rate(self.transfer.prompt_bytes, demand))
@@ -107,11 +107,11 @@ class Disaggregated(Struct, frozen=True):
             for n, batch in ((self.split.prefill, self.prefill), (self.split.decode, self.decode))
         )
 
-    def usd_per_mtok(self, phases: Phases) -> float:
+    def usd_per_mtok(self, phases: PoolTimes) -> float:
         """Price of a million output tokens. [$]"""
         return usd_per_mtok(self.usd_per_hour, 1.0, self.tok_s(phases))
 
-    def joule_per_mtok(self, phases: Phases) -> float:
+    def joule_per_mtok(self, phases: PoolTimes) -> float:
         """Energy of a million output tokens at board power. [J]"""
         return self.watts / self.tok_s(phases) * MILLION
 
@@ -127,7 +127,7 @@ def disaggregated(
     overlapped: bool = False,
     utilization: float | None = None,
     ratios: Sequence[Ratio] = (),
-) -> Disaggregated:
+) -> PoolPair:
     """Price prefill and decode pools.
 
     Args:
@@ -172,7 +172,7 @@ def disaggregated(
     waiting = overlap.prefill_s - prefill.engine_costs.arrival_s + overlap.transfer_s
     in_flight = max(math.ceil(overlap.prompts_per_s * waiting), together)
     arriving = math.ceil(overlap.answers_per_s * (waiting if overlapped else overlap.transfer_s))
-    return Disaggregated(
+    return PoolPair(
         prefill=first,
         decode=rest,
         transfer=handed,
@@ -206,18 +206,18 @@ def disaggregated(
 def _phases(
     first: StaticBatch,
     rest: StaticBatch,
-    handed: Transfer,
+    handed: KvTransfer,
     overlapped: bool,
     serial: bool = False,
     at: float = 0.0,
-) -> Phases:
+) -> PoolTimes:
     """Times of both pools, so many standard deviations of their logarithms from the median.
 
     Requests arrive at the prefill pool, once: its time has the front end, decode steps do not.
     """
     longer, slower = math.exp(at * first.ttft_log_sd), math.exp(at * rest.tpot_log_sd)
     work, output = first.workload, rest.workload.output
-    priced = through(first.deployment, work.prefill(float(work.together)))
+    priced = price_step(first.deployment, work.prefill(float(work.together)))
     costs = first.deployment.engine_costs
     stages = [
         float(costs.prefill_kernels(float(stage.seconds(serial)), len(priced))) * longer
@@ -230,7 +230,7 @@ def _phases(
     if overlapped and not serial:
         wait = handed.exposed(float(fill(stages)) / len(stages))
     step_s = (rest.tpot_serial_s if serial else rest.tpot_s) * slower
-    return Phases(
+    return PoolTimes(
         output=output,
         prefill_s=(first.ttft_serial_s if serial else first.ttft_s) * longer,
         transfer_s=wait,

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.cost.measured import GROUNDS
-from roofline.cost.memory import Memory
+from roofline.cost.memory import MemoryBudget
 from roofline.records import replace
 from roofline.serving.advice import shares
-from roofline.serving.disaggregated import Disaggregated
+from roofline.serving.disaggregated import PoolPair
 from roofline.serving.explain.disaggregated import explain_all
 from roofline.serving.ffn_pools import VISITS, Ratio, ratio_of
 from roofline.serving.notes import DATASHEET
-from roofline.serving.pools import Phases
+from roofline.serving.pools import PoolTimes
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.table import USUAL_KERNELS, Derivation, Result, Table, table, units_of, worst
 from roofline.units import count, counted, dollars, show, show_binary, significant
@@ -26,7 +26,7 @@ BINDS: Final = {
 }
 
 
-def result_of(pools: Disaggregated) -> Result:
+def result_of(pools: PoolPair) -> Result:
     """Tables, derivations, notes and inputs of two pools."""
     first, rest = pools.prefill.deployment, pools.decode.deployment
     work, derivations = pools.decode.workload, explain_all(pools)
@@ -81,7 +81,7 @@ def result_of(pools: Disaggregated) -> Result:
     )
 
 
-def _machines(pools: Disaggregated) -> str:
+def _machines(pools: PoolPair) -> str:
     """Devices of each kind, with the pools that have them."""
     rest = pools.decode.deployment
     held = [("prefill", pools.split.prefill, pools.prefill.deployment.pools[0])]
@@ -99,7 +99,7 @@ def _machines(pools: Disaggregated) -> str:
     )
 
 
-def sentences(pools: Disaggregated, beside: Table) -> tuple[str, ...]:
+def sentences(pools: PoolPair, beside: Table) -> tuple[str, ...]:
     """Summary: the ratio, what binds, price, gain."""
     return (
         _ratio(pools),
@@ -113,7 +113,7 @@ def sentences(pools: Disaggregated, beside: Table) -> tuple[str, ...]:
     )
 
 
-def _ratio(pools: Disaggregated) -> str:
+def _ratio(pools: PoolPair) -> str:
     phases, first, rest = pools.overlap, pools.prefill.deployment, pools.decode.deployment
     more, fewer = "prefill", "decode"
     ratio = phases.ratio
@@ -130,7 +130,7 @@ def _ratio(pools: Disaggregated) -> str:
     )
 
 
-def _to_and_fro(pools: Disaggregated) -> str:
+def _to_and_fro(pools: PoolPair) -> str:
     """Attention and feed-forward parts of a decode instance, and what sets their pace."""
     rest = pools.decode.deployment
     assert rest.ffn is not None, "everything is in one pool"
@@ -151,7 +151,7 @@ def _to_and_fro(pools: Disaggregated) -> str:
     )
 
 
-def _split(pools: Disaggregated) -> str:
+def _split(pools: PoolPair) -> str:
     phases, split = pools.overlap, pools.split
     idle = split.idle(phases)
     names = ("prefill", "decode")
@@ -180,7 +180,7 @@ def _bound(batch: StaticBatch, phase: str) -> str:
     return f"{BINDS.get(name, name)} ({parts[name]:.0%} of its time)"
 
 
-def _wires(pools: Disaggregated) -> str:
+def _wires(pools: PoolPair) -> str:
     handed, phases = pools.transfer, pools.overlap
     needed, given = pools.wire_bytes_per_s(phases)
     waits = (
@@ -201,7 +201,7 @@ def _wires(pools: Disaggregated) -> str:
     )
 
 
-def _room(pools: Disaggregated) -> str:
+def _room(pools: PoolPair) -> str:
     held = {"prefill": pools.prefill_memory, "decode": pools.decode_memory}
     if pools.ffn_memory is not None:
         held["feed-forward"] = pools.ffn_memory
@@ -230,7 +230,7 @@ def _gain(beside: Table) -> str:
     )
 
 
-def notes(pools: Disaggregated) -> tuple[str, ...]:
+def notes(pools: PoolPair) -> tuple[str, ...]:
     """Conventions, omissions and choices behind the figures."""
     first, rest = pools.prefill.deployment, pools.decode.deployment
     work = pools.prefill.workload
@@ -283,17 +283,17 @@ SHOWN: Final = 8
 """Numbers of attention instances that are shown. [1]"""
 
 
-def _basis(pools: Disaggregated) -> str:
+def _basis(pools: PoolPair) -> str:
     return worst(each.deployment.basis for each in (pools.prefill, pools.decode))
 
 
-def headline(pools: Disaggregated, derivations: Mapping[str, Derivation]) -> Table:
+def headline(pools: PoolPair, derivations: Mapping[str, Derivation]) -> Table:
     """Metrics of the deployment, one row each.
 
     Calibrated, ``low`` and ``high`` bound the central 80 %; else ``serial`` is without overlap.
     """
 
-    def figures(phases: Phases) -> dict[str, float]:
+    def figures(phases: PoolTimes) -> dict[str, float]:
         tokens = pools.tok_s(phases)
         return {
             "ttft_s": phases.ttft_s,
@@ -346,16 +346,16 @@ _METRICS: Final = (
 )
 
 
-def pool_table(both: Disaggregated) -> Table:
+def pool_table(both: PoolPair) -> Table:
     """The two pools: instances, steps, rates, how long they wait, memory of one device."""
     idle = both.split.idle(both.overlap)
 
     def row(
-        pool: str, batch: StaticBatch, number: int, waits: float, memory: Memory, held: int
+        pool: str, batch: StaticBatch, number: int, waits: float, memory: MemoryBudget, held: int
     ) -> dict[str, Any]:
         prefills = pool == "prefill"
 
-        def step(phases: Phases) -> float:
+        def step(phases: PoolTimes) -> float:
             return phases.prefill_s if prefills else phases.step_s
 
         each = both.overlap.prompt_s if prefills else both.overlap.answer_s
@@ -391,7 +391,7 @@ def pool_table(both: Disaggregated) -> Table:
     return table(rows, units_of(rows[0]), _basis(both))
 
 
-def visit_table(both: Disaggregated) -> Table:
+def visit_table(both: PoolPair) -> Table:
     """Pools of a decode instance and the transfers between them, for one micro-batch's step."""
     rest, number = both.decode.deployment, both.decode.workload.turns(both.decode.deployment)[0]
     assert rest.ffn is not None, "everything is in one pool"
@@ -417,7 +417,7 @@ def visit_table(both: Disaggregated) -> Table:
     return table(rows, units_of(rows[0]), _basis(both))
 
 
-def ratio_table(both: Disaggregated) -> Table:
+def ratio_table(both: PoolPair) -> Table:
     """Numbers of attention instances beside the feed-forward pool, the best one first.
 
     Each with as many micro-batches as are best for it.
@@ -441,7 +441,7 @@ def ratio_table(both: Disaggregated) -> Table:
     return table(rows, units_of(rows[0]), _basis(both))
 
 
-def transfer_table(both: Disaggregated) -> Table:
+def transfer_table(both: PoolPair) -> Table:
     """Transfer of the cache: bytes, time, and load of the interconnect."""
     handed = both.transfer
     needed, given = both.wire_bytes_per_s(both.overlap)
@@ -478,7 +478,7 @@ def _shared(devices: int, end: str) -> str:
     return whole if devices > 1 else f"by the one {end}"
 
 
-def alternative_table(both: Disaggregated) -> Table:
+def alternative_table(both: PoolPair) -> Table:
     """The pools beside static batches of either layout that do both phases, on as many devices."""
     tokens = both.tok_s(both.overlap)
     split, decoding = both.split, both.decode.deployment.spelled
@@ -512,7 +512,7 @@ def alternative_table(both: Disaggregated) -> Table:
     return table(rows, units_of(rows[0]), _basis(both))
 
 
-def _static(both: Disaggregated, batch: StaticBatch) -> dict[str, Any]:
+def _static(both: PoolPair, batch: StaticBatch) -> dict[str, Any]:
     replicas = both.gpus // batch.devices
     tokens = batch.throughput_tok_s
     return {

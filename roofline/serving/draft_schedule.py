@@ -29,7 +29,7 @@ WORTH: Final = 1.01
 and forth. [1]"""
 
 
-class Schedule(Struct, frozen=True):
+class DraftSchedule(Struct, frozen=True):
     """Draft length of each batch from 1 on."""
 
     lengths: Integers
@@ -72,7 +72,7 @@ def ranges(lengths: Integers) -> list[tuple[int, int, int]]:
 
 def schedule(
     target: Deployment, draft: Draft, acceptance: Acceptance, workload: Workload, most: int
-) -> Schedule:
+) -> DraftSchedule:
     """Lengths by batch: the K that maximises B·τ(K) / t(B, K), K = 0 a plain step.
 
     A larger batch keeps the length of the one before it unless another gains 1 %. Where requests
@@ -95,7 +95,7 @@ def schedule(
         times.append(whole * mean_rounds(acceptance, tree.depth))
     every = np.stack(times)
     lengths = _settled(every)
-    return Schedule(lengths, every[lengths, np.arange(most)], plain)
+    return DraftSchedule(lengths, every[lengths, np.arange(most)], plain)
 
 
 def _settled(times: Array) -> Integers:
@@ -108,7 +108,7 @@ def _settled(times: Array) -> Integers:
     return out
 
 
-def schedule_table(found: Schedule) -> Table:
+def schedule_table(found: DraftSchedule) -> Table:
     """Batches of each length, with the speed-up at either end."""
     gain = found.speed_up
     rows = [

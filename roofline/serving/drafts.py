@@ -13,8 +13,8 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, Stage
 from roofline.cost.memory import kv_bytes_per_sequence, layer_bytes, outside_bytes, weight_bytes
-from roofline.cost.roof import Parts, parts, roof
-from roofline.cost.step import Group, step
+from roofline.cost.roof import StepTime, parts, roof
+from roofline.cost.step import SequenceGroup, step
 from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Block, Linear
@@ -169,15 +169,15 @@ def rolls_back(network: Architecture) -> bool:
 
 
 def pass_(
-    draft: Draft, target: Deployment, group: Group, rows: Literal["last", "all"] = "last"
-) -> Parts:
+    draft: Draft, target: Deployment, group: SequenceGroup, rows: Literal["last", "all"] = "last"
+) -> StepTime:
     """Time of a drafting pass, or of one head, as `pass_ops` has them."""
     deployment, ops = pass_ops(draft, target, group, rows)
     return parts((op, roof(op, deployment, float(op.repeat))) for op in ops)
 
 
 def pass_ops(
-    draft: Draft, target: Deployment, group: Group, rows: Literal["last", "all"] = "last"
+    draft: Draft, target: Deployment, group: SequenceGroup, rows: Literal["last", "all"] = "last"
 ) -> tuple[Deployment, Collection[Op]]:
     """Deployment that runs a drafting pass, or one head, and the operators of that.
 

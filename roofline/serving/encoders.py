@@ -15,7 +15,7 @@ from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, LayoutError
 from roofline.model.tower import TEXT_ALONE
 from roofline.records import replace
-from roofline.serving.disaggregated import Disaggregated
+from roofline.serving.disaggregated import PoolPair
 from roofline.serving.price import usd_per_mtok
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
@@ -98,7 +98,7 @@ def sending(deployment: Deployment, *others: Deployment) -> tuple[float, float]:
 
 
 def encoders(
-    deployment: Deployment, prefill: Deployment, pools: Disaggregated, requests_per_s: float
+    deployment: Deployment, prefill: Deployment, pools: PoolPair, requests_per_s: float
 ) -> Encoders:
     """Instances that encode as many prompts as both pools serve.
 
@@ -121,7 +121,7 @@ def encoders(
     return replace(made, instances=max(number, 1))
 
 
-def tabulated(found: Encoders, pools: Disaggregated) -> Table:
+def tabulated(found: Encoders, pools: PoolPair) -> Table:
     """The encode pool, and TTFT and price with it and with the tower in the prefill pool."""
     phases = pools.overlap
     apart = found.encode_s + found.send_s + phases.ttft_s
@@ -159,12 +159,12 @@ def tabulated(found: Encoders, pools: Disaggregated) -> Table:
     return table(rows, {**units, "requests_per_s": "request/s", "usd_per_mtok": "$"})
 
 
-def _price(usd_per_hour: float, rate: float, pools: Disaggregated) -> float | None:
+def _price(usd_per_hour: float, rate: float, pools: PoolPair) -> float | None:
     """Price of a million output tokens; None where a device has none. [$]"""
     return usd_per_mtok(usd_per_hour, 1.0, rate * pools.overlap.output) or None
 
 
-def said(found: Encoders, pools: Disaggregated) -> tuple[str, ...]:
+def said(found: Encoders, pools: PoolPair) -> tuple[str, ...]:
     """Sentences on the encode pool."""
     apart, inside = tabulated(found, pools).rows()
     dearer = ""

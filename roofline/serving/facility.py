@@ -23,7 +23,7 @@ from roofline.cost.power import (
 from roofline.errors import InputError
 from roofline.hardware.carbon import CarbonIntensity
 from roofline.hardware.machine import Node
-from roofline.serving.running_cost import Ranged
+from roofline.serving.running_cost import FigureRange
 from roofline.serving.static import CENTRAL
 from roofline.table import Table, table
 from roofline.units import BITS_PER_BYTE, MILLION, PREFIX, SECONDS_PER_HOUR, show, significant
@@ -87,7 +87,7 @@ class Consumption(Struct, frozen=True):
 
     facility: Facility
     node: Node
-    boards: Ranged
+    boards: FigureRange
     """Mean power of a board. [W]"""
     devices: int
     """Boards. [1]"""
@@ -98,12 +98,12 @@ class Consumption(Struct, frozen=True):
     """Log standard deviation of the rates; 0 where they are given. [1]"""
 
     @property
-    def server(self) -> Ranged:
+    def server(self) -> FigureRange:
         """Power of a board with its share of host and network at load. [W]"""
         return self.boards + (HOST_LOAD * _host(self.node) + _network(self.node))
 
     @property
-    def building(self) -> Ranged:
+    def building(self) -> FigureRange:
         """Power of all, with what the building adds. [W]"""
         return self.server * (self.devices * self.facility.pue)
 
@@ -112,7 +112,7 @@ class Consumption(Struct, frozen=True):
         """Power that the building has to have for it. [W]"""
         return self.devices * self.facility.provisioned_w(self.node)
 
-    def joule(self, rate: float) -> Ranged:
+    def joule(self, rate: float) -> FigureRange:
         """Energy of each of those that come at a rate [1/s]. [J]
 
         Errors of the power and of the rate are taken to be independent.
@@ -120,10 +120,12 @@ class Consumption(Struct, frozen=True):
         found, rate_sd = self.building, CENTRAL * self.rate_log_sd
         middle = found.value / rate
         low, high = (hypot(log(end / found.value), rate_sd) for end in (found.low, found.high))
-        return Ranged(middle, middle * exp(-low), middle * exp(high))
+        return FigureRange(middle, middle * exp(-low), middle * exp(high))
 
 
-def consumption(parts: Sequence[Consumption], phases: Mapping[str, Ranged] | None = None) -> Table:
+def consumption(
+    parts: Sequence[Consumption], phases: Mapping[str, FigureRange] | None = None
+) -> Table:
     """Power at the load, and energy, carbon and electricity of a million tokens and of a request.
 
     Args:
@@ -132,7 +134,7 @@ def consumption(parts: Sequence[Consumption], phases: Mapping[str, Ranged] | Non
     """
     first, rows = parts[0], list[dict[str, Any]]()
 
-    def row(metric: str, found: Ranged, unit: str, meaning: str) -> None:
+    def row(metric: str, found: FigureRange, unit: str, meaning: str) -> None:
         ends = {"value": found.value, "low": found.low, "high": found.high}
         rows.append(
             {"metric": metric, **ends, "unit": unit, "basis": "assumed", "meaning": meaning}
@@ -146,7 +148,7 @@ def consumption(parts: Sequence[Consumption], phases: Mapping[str, Ranged] | Non
         row("server_w", part.server, "W", "with its host and network")
     row("facility_w", _sum(part.building for part in parts), "W", "all GPUs, with the building")
     needed = sum(part.provisioned_w for part in parts)
-    row("provisioned_w", Ranged(needed, needed, needed), "W", "with all at their limits")
+    row("provisioned_w", FigureRange(needed, needed, needed), "W", "with all at their limits")
     for name, what, rate in (
         ("mtok", "a million output tokens", first.tokens_per_s / MILLION),
         ("request", "a request", first.requests_per_s),
@@ -158,7 +160,7 @@ def consumption(parts: Sequence[Consumption], phases: Mapping[str, Ranged] | Non
     return table(rows, {})
 
 
-def _sum(parts: Iterable[Ranged]) -> Ranged:
+def _sum(parts: Iterable[FigureRange]) -> FigureRange:
     return reduce(add, parts)
 
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 from roofline.cost.deployment import Deployment
 from roofline.cost.ffn_pool import with_ffn_pool
 from roofline.cost.layout import Layout
-from roofline.cost.memory import Memory, budget
+from roofline.cost.memory import MemoryBudget, budget
 from roofline.errors import InputError, LayoutError, RooflineError
 from roofline.records import replace
 from roofline.serving.static import StaticBatch, static_batch
@@ -43,7 +43,7 @@ class Ratio(Struct, frozen=True):
     """Both pools."""
     batch: StaticBatch
     """The batch of both, without its operators."""
-    ffn_memory: Memory
+    ffn_memory: MemoryBudget
     """Memory of a device of the feed-forward pool."""
 
     @property
@@ -76,7 +76,9 @@ def ratio_of(deployment: Deployment, workload: Workload, utilization: float | No
     return Ratio(deployment, batch, ffn_memory(deployment, workload, utilization))
 
 
-def ffn_memory(deployment: Deployment, workload: Workload, utilization: float | None) -> Memory:
+def ffn_memory(
+    deployment: Deployment, workload: Workload, utilization: float | None
+) -> MemoryBudget:
     """Memory of a device of the feed-forward pool, which keeps no cache."""
     assert deployment.ffn is not None, "everything is in one pool"
     _, size = workload.turns(deployment)

@@ -51,7 +51,7 @@ class Side(Struct, frozen=True):
         return self.busiest_bytes / self.bytes_per_s / self.groups
 
 
-class Transfer(Struct, frozen=True):
+class KvTransfer(Struct, frozen=True):
     """Hand-over from a prefill instance to a decode instance."""
 
     prompt_bytes: float
@@ -68,7 +68,7 @@ class Transfer(Struct, frozen=True):
     software_s: float = 0.0
     """Intake of the decode instance, and its engine's work for a hand-over before bytes go. [s]"""
 
-    def within(self, deviations: float) -> "Transfer":
+    def within(self, deviations: float) -> "KvTransfer":
         """The same with software that takes so many deviations longer. [1]"""
         return replace(self, software_s=self.software_s * slower(deviations))
 
@@ -116,7 +116,7 @@ def prompt_bytes(deployment: Deployment, prompt: float, stage: Stage | None = No
 
 def transfer(
     prefill: Deployment, decode: Deployment, prompt: int, together: int, wires: Wires
-) -> Transfer:
+) -> KvTransfer:
     """Hand-over between instances of two layouts; LayoutError where the node has no such wires.
 
     Prompts have so many tokens [token], and a prefill step so many of them. [1]
@@ -124,7 +124,7 @@ def transfer(
     alone = replace(prefill, layout=SINGLE)
     kinds = prefill.architecture.kinds.items()
     keeping = sum(n for block, n in kinds if float(kept(alone, block, float(prompt)).value))
-    return Transfer(
+    return KvTransfer(
         prompt_bytes=prompt_bytes(prefill, float(prompt)),
         together=together,
         layers=max(keeping / prefill.layout.pp, 1.0),

@@ -12,7 +12,7 @@ from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture, Attention, Mlp
-from roofline.model.precision import Format
+from roofline.model.precision import NumberFormat
 from roofline.serving.explain.parts import derived, fact
 from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result, table
@@ -22,7 +22,12 @@ SOURCE: Final = "Stanford CS336 (2025), lecture 10"
 
 
 def analyze(
-    network: Architecture, gpu: Gpu, workload: Workload, stored: Format, cache: Format, devices: int
+    network: Architecture,
+    gpu: Gpu,
+    workload: Workload,
+    stored: NumberFormat,
+    cache: NumberFormat,
+    devices: int,
 ) -> Result:
     """Memory, latency of a decode step and throughput as the lecture computes them.
 

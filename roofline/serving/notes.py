@@ -14,13 +14,13 @@ from roofline.cost.moe import touched
 from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.records import replace
 from roofline.serving.room import host_memory, largest_batch, on_a_host
-from roofline.serving.stages import remembering, slowest_number, through
-from roofline.serving.static import Phases, StaticBatch, phases, priced
+from roofline.serving.stages import price_step, remembering, slowest_number
+from roofline.serving.static import BatchSteps, StaticBatch, phases, priced
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.units import counted, show, show_binary
 
 if TYPE_CHECKING:
-    from roofline.cost.calibration.kernel import Label
+    from roofline.cost.calibration.kernel import FitLabel
     from roofline.serving.steady import SteadyState
 
 FORMS: Final = ("expanded", "absorbed")
@@ -31,7 +31,7 @@ DATASHEET: Final = (
 
 
 def notes(
-    batch: StaticBatch, replicas: int, forms: Mapping[str, Phases] | None = None
+    batch: StaticBatch, replicas: int, forms: Mapping[str, BatchSteps] | None = None
 ) -> tuple[str, ...]:
     """Basis of the times; conventions, omissions and choices behind the figures."""
     return (*_grounds(batch), *conventions(batch, replicas, forms))
@@ -75,7 +75,7 @@ def steady_notes(
 
 
 def conventions(
-    batch: StaticBatch, replicas: int, forms: Mapping[str, Phases] | None = None
+    batch: StaticBatch, replicas: int, forms: Mapping[str, BatchSteps] | None = None
 ) -> tuple[str, ...]:
     """Conventions, omissions and choices behind the figures."""
     options, work = batch.deployment.options, batch.workload
@@ -203,13 +203,13 @@ def _grounds(batch: StaticBatch) -> list[str]:
     return out
 
 
-def _told(label: "Label") -> str:
+def _told(label: "FitLabel") -> str:
     """Kernel of the user's own: of attention, whose it is."""
     whose = f" of {label.provider}" if label.kind == "prefill-attention" else ""
     return f"{label.kind} {label.variant}{whose}"
 
 
-def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:
+def _kinds(batch: StaticBatch, forms: Mapping[str, BatchSteps]) -> list[str]:
     """Notes on experts, latent attention and caches of several page tables."""
     deployment, work = batch.deployment, batch.workload
     out = []
@@ -243,7 +243,7 @@ def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:
     return out
 
 
-def latent_forms(batch: StaticBatch) -> dict[str, Phases]:
+def latent_forms(batch: StaticBatch) -> dict[str, BatchSteps]:
     """Steps of the batch by each form of latent attention; none without such layers."""
     deployment, options = remembering(batch.deployment), batch.deployment.options
     if not deployment.architecture.latent_forms:
@@ -254,7 +254,7 @@ def latent_forms(batch: StaticBatch) -> dict[str, Phases]:
     }
 
 
-def _latent(batch: StaticBatch, forms: Mapping[str, Phases]) -> str:
+def _latent(batch: StaticBatch, forms: Mapping[str, BatchSteps]) -> str:
     """Times of latent attention in each of its forms, and the one in use."""
     taken = {form: priced(steps, operators=False) for form, steps in forms.items()}
     told = []
@@ -407,7 +407,7 @@ def hiding_batch(deployment: Deployment, workload: Workload) -> int:
 
     def hidden(batch: int) -> bool:
         _, size = replace(workload, batch=batch, prefill_batch=0).turns(deployment)
-        stages = through(deployment, workload.decode(context, float(size)))
+        stages = price_step(deployment, workload.decode(context, float(size)))
         return all(
             float(stage.parts.host) <= float(stage.parts.local) + float(stage.parts.wire)
             for stage in stages

@@ -23,7 +23,7 @@ _PLAIN: Final = re.compile(r"[0-9.]+")
 _OBJECTIVE: Final = re.compile(r"(\w+?)(?:_(mean|p[0-9]{1,2}(?:\.[0-9]{1,3})?))?")
 
 
-class Finished(Struct, frozen=True):
+class FinishedRequests(Struct, frozen=True):
     """Requests that were served, one row each, in order of arrival."""
 
     arrival: Array
@@ -67,14 +67,16 @@ class Finished(Struct, frozen=True):
         return {"ttft": self.ttft_s, "tpot": self.tpot_s, "e2e": self.latency_s}[metric]
 
 
-def after_warmup(served: Finished, warmup: int) -> Finished:
+def after_warmup(served: FinishedRequests, warmup: int) -> FinishedRequests:
     """Requests after a warm-up of so many [1]; InputError where none would be left."""
     if not 0 <= warmup < len(served):
         raise InputError(
             f"warm-up takes {warmup} of {len(served)} requests",
             hint="leave out fewer, or send more",
         )
-    return Finished(*(getattr(served, name)[warmup:] for name in Finished.__struct_fields__))
+    return FinishedRequests(
+        *(getattr(served, name)[warmup:] for name in FinishedRequests.__struct_fields__)
+    )
 
 
 class Spread(Struct, frozen=True):
@@ -163,7 +165,7 @@ def parse_slo(text: str) -> tuple[Objective, ...]:
     return tuple(out)
 
 
-class Kept(Struct, frozen=True):
+class Attainment(Struct, frozen=True):
     """Attainment of an objective."""
 
     objective: Objective
@@ -175,7 +177,7 @@ class Kept(Struct, frozen=True):
     """Whether the value is within the limit."""
 
 
-def kept(served: Finished, objectives: Sequence[Objective]) -> tuple[Kept, ...]:
+def kept(served: FinishedRequests, objectives: Sequence[Objective]) -> tuple[Attainment, ...]:
     """Attainment of each objective."""
     out = []
     for objective in objectives:
@@ -185,16 +187,16 @@ def kept(served: Finished, objectives: Sequence[Objective]) -> tuple[Kept, ...]:
         if len(have):
             value = float(have.mean() if percentile is None else np.percentile(have, percentile))
         within = float(_within(served, objective).mean())
-        out.append(Kept(objective, value, within, value <= objective.limit_s))
+        out.append(Attainment(objective, value, within, value <= objective.limit_s))
     return tuple(out)
 
 
-def _within(served: Finished, objective: Objective) -> NDArray[np.bool_]:
+def _within(served: FinishedRequests, objective: Objective) -> NDArray[np.bool_]:
     """Requests within a limit; those without the latency are."""
     return ~(served.seconds(objective.metric) > objective.limit_s)
 
 
-def good(served: Finished, objectives: Sequence[Objective]) -> NDArray[np.bool_]:
+def good(served: FinishedRequests, objectives: Sequence[Objective]) -> NDArray[np.bool_]:
     """Requests within the limits of all objectives."""
     out = np.ones(len(served), np.bool_)
     for objective in objectives:
@@ -202,12 +204,12 @@ def good(served: Finished, objectives: Sequence[Objective]) -> NDArray[np.bool_]
     return out
 
 
-def window(served: Finished) -> float:
+def window(served: FinishedRequests) -> float:
     """First arrival to last token. [s]"""
     return float(served.finish.max() - served.arrival.min())
 
 
-def goodput(served: Finished, objectives: Sequence[Objective]) -> float:
+def goodput(served: FinishedRequests, objectives: Sequence[Objective]) -> float:
     """Requests a second that are within the limits of all objectives. [1/s]
 
     Source: DistServe (arXiv 2401.09670), section 1, here without a target for the share.

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import pipeline
-from roofline.cost.memory import Memory, kept, kv_bytes_per_sequence
+from roofline.cost.memory import MemoryBudget, kept, kv_bytes_per_sequence
 from roofline.cost.sampling import (
     Sampling,
     beam_copies,
@@ -31,7 +31,7 @@ ENTRY_BYTES: Final = 4.0
 """Bytes of an entry of a block table, an int32. Source: ``vllm/v1/worker/block_table.py``. [B]"""
 
 
-class Scheme(Struct, frozen=True):
+class PagingScheme(Struct, frozen=True):
     """A way to give the answers to a prompt room."""
 
     name: str
@@ -56,7 +56,7 @@ class Scheme(Struct, frozen=True):
     of its logarithm, 0 at datasheet rates. [1]"""
 
 
-class Paged(Struct, frozen=True):
+class PagingSchemes(Struct, frozen=True):
     """Schemes side by side."""
 
     deployment: Deployment
@@ -67,7 +67,7 @@ class Paged(Struct, frozen=True):
     reserved: int
     """Answers to each prompt, beams of its one answer, tokens of a page and of a reservation. [1]
     [token]"""
-    memory: Memory
+    memory: MemoryBudget
     """Budget of one device."""
     token_bytes: float
     state_bytes: float
@@ -88,7 +88,7 @@ class Paged(Struct, frozen=True):
     external: float
     """Share that lengths vary by to either side; that of the room which is lost between contiguous
     caches of such lengths. [1]"""
-    schemes: tuple[Scheme, ...]
+    schemes: tuple[PagingScheme, ...]
     """Largest room first."""
 
     @property
@@ -96,7 +96,7 @@ class Paged(Struct, frozen=True):
         """Answers or beams of each prompt. [1]"""
         return max(self.samples, self.beams)
 
-    def states(self, scheme: Scheme) -> float:
+    def states(self, scheme: PagingScheme) -> float:
         """Part of the mean room that holds tokens; what is shared counts once. [1]"""
         tokens = self.mean_tokens if scheme.name == "shared" else self.answers_tokens
         return tokens / scheme.mean_slots
@@ -117,7 +117,7 @@ def paged(
     reserved: int = 0,
     spread: float = 0.0,
     utilization: float | None = None,
-) -> Paged:
+) -> PagingSchemes:
     """Price schemes for the caches of answers of one length.
 
     Answers grow from P + 1 to P + O − 1 cached tokens, and all have the same length; what is left
@@ -153,10 +153,10 @@ def paged(
     token = float(cache(1.0)) - state
     longest, grown = workload.longest, _grown(workload)
 
-    def whole(name: str, title: str, slots: float) -> Scheme:
+    def whole(name: str, title: str, slots: float) -> PagingScheme:
         """Scheme that reserves one piece from the start."""
         waiting, held = longest - workload.prompt - grown, each * float(cache(slots))
-        return Scheme(name, title, each * slots, each * slots, each * waiting, held, held)
+        return PagingScheme(name, title, each * slots, each * slots, each * waiting, held, held)
 
     prompt = float(workload.prompt)
     answers, weights = _lengths(workload, size, beams)
@@ -166,13 +166,13 @@ def paged(
     own = own_tokens(samples, beams, workload.prompt, answers, page=size) + 0.0 * slots
     more = np.broadcast_to((each - 1) * cache(own), slots.shape)
     together: Array = np.asarray(slots + (each - 1) * own)
-    schemes: tuple[Scheme, ...] = (
+    schemes: tuple[PagingScheme, ...] = (
         whole("reserved", f"{most:,} tokens reserved", float(most)),
         whole(
             "power-of-two", "a power of two reserved", prompt + float(power_of_two(workload.output))
         ),
         whole("exact", "the exact length reserved", float(longest)),
-        Scheme(
+        PagingScheme(
             "paged",
             f"pages of {size}",
             each * float(slots[-1]),
@@ -181,7 +181,7 @@ def paged(
             each * float(one[-1]),
             each * float(np.average(one, weights=weights)),
         ),
-        Scheme(
+        PagingScheme(
             "shared",
             f"pages of {size}, {'beams' if beams > 1 else 'prompt'} shared",
             float(together[-1]),
@@ -205,7 +205,7 @@ def paged(
     moved_apart, moved_shared = (float(each.kv_bytes) for each in (whole_copies, copied))
     moved_apart *= beams > 1
 
-    def filled(scheme: Scheme) -> Scheme:
+    def filled(scheme: PagingScheme) -> PagingScheme:
         steady = fitting(scheme.mean_held)
         decoded, spread = _decoded(deployment, workload, steady * samples, beams)
         if (
@@ -226,7 +226,7 @@ def paged(
     )
     entries = in_pages.mean_slots / size * -(-in_pages.steady // groups)
     room = max(memory.pool, 0.0) / token if token else 0.0
-    return Paged(
+    return PagingSchemes(
         table_bytes=ENTRY_BYTES * np.ceil(longest / size),
         tables_read=ENTRY_BYTES * entries * layers,
         spread=spread,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from roofline.serving.explain.figures import kv
 from roofline.serving.explain.parts import derived
-from roofline.serving.paged import Paged, Scheme
+from roofline.serving.paged import PagingScheme, PagingSchemes
 from roofline.serving.static import CENTRAL, static_batch
 from roofline.table import Derivation, Result, Table, table
 from roofline.units import count, show, show_binary
@@ -13,7 +13,7 @@ from roofline.units import count, show, show_binary
 VLLM: Final = "Kwon et al. 2023 (arXiv 2309.06180)"
 
 
-def result_of(made: Paged) -> Result:
+def result_of(made: PagingSchemes) -> Result:
     """Tables, derivations, notes and inputs of schemes side by side."""
     deployment, work = made.deployment, made.workload
     return Result(
@@ -38,7 +38,7 @@ def result_of(made: Paged) -> Result:
     )
 
 
-def headline(made: Paged) -> Table:
+def headline(made: PagingSchemes) -> Table:
     """Room for caches on each device, and bytes of a token, a sequence and a page."""
     rate = made.deployment.node.gpu.hbm_bytes_per_s
     seconds = 2.0 * made.copied * made.page * made.token_bytes / rate
@@ -69,16 +69,16 @@ def headline(made: Paged) -> Table:
     return table(rows, {})
 
 
-def schemes(made: Paged) -> Table:
+def schemes(made: PagingSchemes) -> Table:
     """Schemes: slots, use of the room, and the sequences that fit."""
     calibrated = made.deployment.calibration is not None
 
-    def ends(scheme: Scheme) -> dict[str, float]:
+    def ends(scheme: PagingScheme) -> dict[str, float]:
         wide = exp(CENTRAL * scheme.log_sd)
         low, high = scheme.tok_s / wide, scheme.tok_s * wide
         return {"decode_tok_s_low": low, "decode_tok_s_high": high} if calibrated else {}
 
-    def row(scheme: Scheme) -> dict[str, Any]:
+    def row(scheme: PagingScheme) -> dict[str, Any]:
         states = made.states(scheme)
         waiting = scheme.waiting / scheme.mean_slots
         return {
@@ -100,7 +100,7 @@ def schemes(made: Paged) -> Table:
     return table([row(scheme) for scheme in made.schemes], units, made.deployment.basis)
 
 
-def sentences(made: Paged) -> tuple[str, ...]:
+def sentences(made: PagingSchemes) -> tuple[str, ...]:
     """Summary: gain of pages, and of sharing the prompt."""
     reserved, _, exact, in_pages = made.schemes[:4]
     if not made.schemes[-1].requests:
@@ -129,7 +129,7 @@ def sentences(made: Paged) -> tuple[str, ...]:
     return tuple(out)
 
 
-def notes(made: Paged) -> tuple[str, ...]:
+def notes(made: PagingSchemes) -> tuple[str, ...]:
     """Conventions and omissions behind the figures."""
     out = [
         "All answers have the same length, and on average are anywhere in their growth alike; what "
@@ -161,7 +161,7 @@ def notes(made: Paged) -> tuple[str, ...]:
     return (*out, *made.deployment.precision.notes, *made.deployment.architecture.notes)
 
 
-def explain_all(made: Paged) -> dict[str, Derivation]:
+def explain_all(made: PagingSchemes) -> dict[str, Derivation]:
     """Derivations: room of each scheme, and the cache itself."""
     work, g = made.workload, made.page
     known: dict[str, float] = {

@@ -32,7 +32,7 @@ SHARED: Final = frozenset({"gemm", "moe", "pointwise", "adapter", "lookup", "col
 """Kinds of operators that see all new tokens of a step at once, but for those of a group."""
 
 
-def together(
+def prompts_per_step(
     deployment: Deployment, batch: Number, new: Number, prefill_batch: Number = 0
 ) -> Number:
     """Prompts prefilled in one step: as asked, else all; in a pipeline, what a step holds. [1]
@@ -176,7 +176,7 @@ def first_tokens(
         prefill_batch: Prompts in one step if they were asked for, else 0. [1]
     """
     new = prompt - cached
-    prompts = together(deployment, batch, new, prefill_batch)
+    prompts = prompts_per_step(deployment, batch, new, prefill_batch)
     left = left_over(batch, prompts)
     # One new token is a step of decode, whose kernels are others.
     each = 1.0 if np.all(np.asarray(new) == 1.0) else new

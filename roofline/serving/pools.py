@@ -19,7 +19,7 @@ from roofline.errors import LayoutError
 from roofline.units import counted
 
 
-class Phases(Struct, frozen=True):
+class PoolTimes(Struct, frozen=True):
     """Times of a prefill and a decode instance, at one bound of the roofline."""
 
     output: int
@@ -69,27 +69,27 @@ class Phases(Struct, frozen=True):
         return float(prefill_servers(1.0 / self.prompts_per_s, self.answers_per_s))
 
 
-class Split(Struct, frozen=True):
+class PoolSplit(Struct, frozen=True):
     """Instances of each kind. [1]"""
 
     prefill: int
     decode: int
 
-    def demand(self, phases: Phases) -> float:
+    def demand(self, phases: PoolTimes) -> float:
         """Requests that the instances would serve if wires were no limit. [1/s]"""
         return min(self.prefill / phases.prompt_s, self.decode / phases.answer_s)
 
-    def requests_per_s(self, phases: Phases) -> float:
+    def requests_per_s(self, phases: PoolTimes) -> float:
         """Requests that they serve: the least of prefill, decode and both ends' wires. [1/s]"""
         return min(self.prefill * phases.prompts_per_s, self.decode * phases.answers_per_s)
 
-    def utilisation(self, phases: Phases) -> float:
+    def utilisation(self, phases: PoolTimes) -> float:
         """Share of their time that the busier wires would need; above 1 they bind. [1]"""
         return self.demand(phases) * max(
             phases.send_s / self.prefill, phases.receive_s / self.decode
         )
 
-    def idle(self, phases: Phases) -> tuple[float, float]:
+    def idle(self, phases: PoolTimes) -> tuple[float, float]:
         """Share of their time that prefill and decode instances wait for others. [1]"""
         served = self.requests_per_s(phases)
         return (
@@ -98,7 +98,7 @@ class Split(Struct, frozen=True):
         )
 
 
-def divide(phases: Phases, prefill_gpus: int, decode_gpus: int, gpus: int | None) -> Split:
+def divide(phases: PoolTimes, prefill_gpus: int, decode_gpus: int, gpus: int | None) -> PoolSplit:
     """Instances of each kind that serve most requests, the fewest that do.
 
     Every number of prefill instances is tried, the other devices decode. Source: of two stages in a
@@ -128,15 +128,15 @@ def divide(phases: Phases, prefill_gpus: int, decode_gpus: int, gpus: int | None
     most = float(served[best])
     # A rounding error is no further instance.
     enough = max(math.ceil(most / phases.answers_per_s * (1.0 - 2.0**-40)), 1)
-    return Split(int(prefill[best]), min(int(decode[best]), enough))  # the first of equals
+    return PoolSplit(int(prefill[best]), min(int(decode[best]), enough))  # the first of equals
 
 
-def _near(phases: Phases, prefill_gpus: int, decode_gpus: int) -> Split:
+def _near(phases: PoolTimes, prefill_gpus: int, decode_gpus: int) -> PoolSplit:
     """The fewest instances whose numbers are next to the ratio that balances."""
     ratio = phases.ratio
     more = ratio if ratio >= 1.0 else 1.0 / ratio
     near = {math.floor(more), math.ceil(more)}
-    splits = [Split(n, 1) if ratio >= 1.0 else Split(1, n) for n in sorted(near)]
+    splits = [PoolSplit(n, 1) if ratio >= 1.0 else PoolSplit(1, n) for n in sorted(near)]
     return max(
         splits,
         key=lambda split: (

@@ -20,12 +20,19 @@ from roofline.hardware.machine import Fact, Gpu
 from roofline.records import OnDemand, PlainOnDemand, Sentences, replace
 from roofline.serving import advice, room
 from roofline.serving.adapters import adapter_derivations, adapter_table, load_notes
-from roofline.serving.advice import Change
+from roofline.serving.advice import AdvisedChange
 from roofline.serving.explain.figures import explain_all
 from roofline.serving.explain.operators import outside_facts
 from roofline.serving.notes import latent_forms, notes, steady_notes
 from roofline.serving.price import usd_per_mtok
-from roofline.serving.static import CENTRAL, OpTime, Phases, StaticBatch, lone_prompt, static_batch
+from roofline.serving.static import (
+    CENTRAL,
+    BatchSteps,
+    OpTime,
+    StaticBatch,
+    lone_prompt,
+    static_batch,
+)
 from roofline.serving.static_batches import StaticBatches, batches_of, curve
 from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Derivation, Result, Table, table, units_of, worst
@@ -115,7 +122,7 @@ def result_of(
             they draw.
         remarks: Notes that follow all others.
     """
-    answer = _Answer(batch, replicas, reason, facility, remarks)
+    answer = _ResultParts(batch, replicas, reason, facility, remarks)
     return Result(
         kind="analyze",
         tables=OnDemand(answer.tables),
@@ -126,7 +133,7 @@ def result_of(
 
 
 @dataclass(eq=False)
-class _Answer:
+class _ResultParts:
     """Parts of a result, as `result_of` takes them; what several need is computed once."""
 
     batch: StaticBatch
@@ -247,12 +254,12 @@ class _Answer:
         return batches_of(self.batch, self.most)
 
     @cached_property
-    def forms(self) -> Mapping[str, Phases]:
+    def forms(self) -> Mapping[str, BatchSteps]:
         """Forms of latent attention that are compared."""
         return latent_forms(self.batch)
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[AdvisedChange, ...]:
         """Changes that may help; kernels are looked up with those of the curve and the forms."""
         beside = [step for form in self.forms.values() for step in form.steps]
         return advice.changes(self.batch, [*self.batches.steps, *beside])
@@ -541,7 +548,7 @@ def capacity(batch: StaticBatch, most: int) -> Table:
     return table([dict(zip(columns, row, strict=True)) for row in rows], {})
 
 
-def what_if(priced: tuple[Change, ...]) -> Table:
+def what_if(priced: tuple[AdvisedChange, ...]) -> Table:
     """Changes, each priced by itself; factors on the figures of this deployment."""
     rows = [structs.asdict(change) for change in priced]
     return table([{"change": row.pop("name"), **row} for row in rows], {})

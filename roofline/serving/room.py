@@ -6,7 +6,7 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
-from roofline.cost.memory import Memory, budget
+from roofline.cost.memory import MemoryBudget, budget
 from roofline.cost.sampling import own_tokens
 from roofline.cost.work import Number
 from roofline.errors import LayoutError, RooflineError
@@ -16,7 +16,9 @@ from roofline.table import Table, table
 from roofline.units import show_binary
 
 
-def memory_of(deployment: Deployment, workload: Workload, utilization: float | None) -> Memory:
+def memory_of(
+    deployment: Deployment, workload: Workload, utilization: float | None
+) -> MemoryBudget:
     """Memory of one device at the longest context of the workload.
 
     The largest step is the prefill, as far as the engine does not cut it into chunks, or the decode
@@ -126,7 +128,7 @@ def largest_context(deployment: Deployment, workload: Workload, utilization: flo
     return prompt + workload.output - 1 if prompt else 0
 
 
-def most_adapters(deployment: Deployment, memory: Memory) -> int:
+def most_adapters(deployment: Deployment, memory: MemoryBudget) -> int:
     """Most LoRA adapters that fit on a device beside all else; 0 where not even one does. [1]"""
     kept = deployment.options.lora.kept
     return max(int(kept + memory.free // (memory.adapters / kept)), 0)
@@ -138,12 +140,12 @@ def host_memory(deployment: Deployment) -> float | None:
     return host.memory_bytes if host is not None and deployment.offload.to == "cpu" else None
 
 
-def on_a_host(deployment: Deployment, memory: Memory, replicas: int) -> float:
+def on_a_host(deployment: Deployment, memory: MemoryBudget, replicas: int) -> float:
     """Memory that devices of a node take on its host, with as many replicas as fit. [B]"""
     return memory.host * min(deployment.devices * replicas, deployment.node.gpus)
 
 
-def fits(deployment: Deployment, memory: Memory, replicas: int = 1) -> bool:
+def fits(deployment: Deployment, memory: MemoryBudget, replicas: int = 1) -> bool:
     """Whether replicas of a batch fit on their devices and, as far as is known, on their host."""
     room = host_memory(deployment)
     return memory.fits and (room is None or on_a_host(deployment, memory, replicas) <= room)
@@ -197,7 +199,7 @@ def most_that_fits(free: Callable[[int], float], most: int) -> int:
     return low
 
 
-def memory_table(memory: Memory, drafting: tuple[float, float] | None = None) -> Table:
+def memory_table(memory: MemoryBudget, drafting: tuple[float, float] | None = None) -> Table:
     """Memory of one device by part; with weights and cache of what drafts, where given. [B]"""
     weights, kv = drafting or (0.0, 0.0)
     parts = {

@@ -12,13 +12,13 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.cost.work import Array, Number, Op
 from roofline.records import replace
 from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft, pass_, pass_ops
 from roofline.serving.quadrature import answer_nodes
-from roofline.serving.stages import Priced, laid_out, through
+from roofline.serving.stages import PricedStage, laid_out, price_step
 from roofline.serving.workload import Workload
 
 
@@ -79,7 +79,7 @@ def verifying(target: Deployment) -> Deployment:
     return replace(target, options=replace(target.options, logits="all"))
 
 
-def verification(target: Deployment, tree: Tree, batch: Number, cached: Number) -> Priced:
+def verification(target: Deployment, tree: Tree, batch: Number, cached: Number) -> PricedStage:
     """The target's step over the last token and all that was drafted after it.
 
     T = n + 1 and S = c + n + 1. The tokens of a tree are in a row and masked: attention is counted
@@ -93,7 +93,7 @@ def verification(target: Deployment, tree: Tree, batch: Number, cached: Number) 
         cached: Tokens of each in the cache. [token]
     """
     new = 1.0 + tree.nodes
-    (priced,) = through(verifying(target), Group(batch, new, cached + new))
+    (priced,) = price_step(verifying(target), SequenceGroup(batch, new, cached + new))
     return priced
 
 
@@ -115,9 +115,9 @@ def drafter(
         batch: Sequences. [1]
         cached: Tokens of each in the target's cache. [token]
     """
-    known: dict[Pass, Span] = {}
+    known: dict[DraftingPass, Span] = {}
 
-    def passed(one: Pass) -> Span:
+    def passed(one: DraftingPass) -> Span:
         if one not in known:
             parts = pass_(draft, target, one.group(batch, cached), one.rows)
             known[one] = Span(parts.seconds(target), parts.serial, parts.log_sd)
@@ -126,31 +126,31 @@ def drafter(
     return lambda tree: tuple(map(passed, passes(draft, tree)))
 
 
-class Pass(NamedTuple):
+class DraftingPass(NamedTuple):
     """A drafting pass: tokens of each sequence, those drafted before them, and who predicts."""
 
     new: float
     ahead: int
     rows: Literal["last", "all"]
 
-    def group(self, batch: Number, cached: Number) -> Group:
+    def group(self, batch: Number, cached: Number) -> SequenceGroup:
         """Sequences with so many tokens in the target's cache."""
-        return Group(batch, self.new, cached + (1.0 + self.ahead))
+        return SequenceGroup(batch, self.new, cached + (1.0 + self.ahead))
 
 
-def passes(draft: Draft, tree: Tree) -> tuple[Pass, ...]:
+def passes(draft: Draft, tree: Tree) -> tuple[DraftingPass, ...]:
     """Passes that draft a tree, as `drafter` has them."""
     if draft.deployment is None:
         return ()
     if not draft.sequential:
-        return (Pass(1.0, 0, "last"),) * tree.depth
+        return (DraftingPass(1.0, 0, "last"),) * tree.depth
     every, ahead = (
-        [Pass(tree.tokens if draft.feeds_on_target else 1.0 + tree.complete, 0, "last")],
+        [DraftingPass(tree.tokens if draft.feeds_on_target else 1.0 + tree.complete, 0, "last")],
         0,
     )
     for level in tree.levels[:-1]:
         ahead += level.inner
-        every.append(Pass(float(level.inner), ahead, "all"))
+        every.append(DraftingPass(float(level.inner), ahead, "all"))
     return tuple(every)
 
 
@@ -203,11 +203,11 @@ def operations(
         return total
 
     @cache
-    def drafted(one: Pass) -> Array:
+    def drafted(one: DraftingPass) -> Array:
         return counted(*pass_ops(draft, target, one.group(batch, cached), one.rows))
 
     def stepped(deployment: Deployment, new: float) -> Array:
-        return counted(target, laid_out(deployment, Group(batch, new, cached + new)).ops)
+        return counted(target, laid_out(deployment, SequenceGroup(batch, new, cached + new)).ops)
 
     def round_of(tree: Tree) -> Operations:
         drafting = sum(map(drafted, passes(draft, tree)), np.zeros(2))
@@ -276,7 +276,7 @@ def sheet(
 
     costs = target.engine_costs
 
-    def stepped(priced: Priced, tokens: float = 1.0) -> Span:
+    def stepped(priced: PricedStage, tokens: float = 1.0) -> Span:
         """A step of the engine that yields so many tokens of each sequence."""
         one = mean(Span(priced.seconds(), priced.seconds(serial=True), priced.parts.log_sd))
         passed = costs.front_end_s * tokens * batches
@@ -288,7 +288,7 @@ def sheet(
         return Span(whole, serial, costs.log_sd(one.log_sd, part))
 
     drafted = drafter(draft, target, batch, cached)
-    (plain,) = through(target, Group(batch, 1.0, cached + 1.0))
+    (plain,) = price_step(target, SequenceGroup(batch, 1.0, cached + 1.0))
     return Sheet(
         tuple(trees),
         tuple(tuple(mean(each) * costs.decode_gain for each in drafted(tree)) for tree in trees),

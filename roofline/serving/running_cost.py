@@ -60,22 +60,24 @@ def joule_per_token(watts: Number, seconds: Number, tokens: Number) -> Number:
 Served = Literal["all", "prefill", "decode"]
 
 
-class Ranged(Struct, frozen=True):
+class FigureRange(Struct, frozen=True):
     """A figure with its central 80 %."""
 
     value: float
     low: float
     high: float
 
-    def __mul__(self, factor: float) -> "Ranged":
+    def __mul__(self, factor: float) -> "FigureRange":
         """The figure in another unit, or of so many."""
-        return Ranged(self.value * factor, self.low * factor, self.high * factor)
+        return FigureRange(self.value * factor, self.low * factor, self.high * factor)
 
-    def __add__(self, other: "Ranged | float") -> "Ranged":
+    def __add__(self, other: "FigureRange | float") -> "FigureRange":
         """Sum with a figure that is known, or one that is off as this one is."""
-        if isinstance(other, Ranged):
-            return Ranged(self.value + other.value, self.low + other.low, self.high + other.high)
-        return Ranged(self.value + other, self.low + other, self.high + other)
+        if isinstance(other, FigureRange):
+            return FigureRange(
+                self.value + other.value, self.low + other.low, self.high + other.high
+            )
+        return FigureRange(self.value + other, self.low + other, self.high + other)
 
 
 class RequestEnergy(Struct, frozen=True):
@@ -91,7 +93,9 @@ class RequestEnergy(Struct, frozen=True):
     decode_units_w: float
     """Power of the units of a board in a prefill step, and in a decode step. [W]"""
 
-    def power(self, requests_per_s: float, busy: float = 1.0, served: Served = "all") -> Ranged:
+    def power(
+        self, requests_per_s: float, busy: float = 1.0, served: Served = "all"
+    ) -> FigureRange:
         """Mean power of a board of a replica. [W]
 
         Args:
@@ -105,16 +109,18 @@ class RequestEnergy(Struct, frozen=True):
         return self._power(busy, joule * requests_per_s / self.devices)
 
     @property
-    def phases(self) -> dict[str, Ranged]:
+    def phases(self) -> dict[str, FigureRange]:
         """Power of a board in a step of each phase. [W]"""
         units = {"prefill": self.prefill_units_w, "decode": self.decode_units_w}
         return {phase: self._power(1.0, watts) for phase, watts in units.items() if watts}
 
-    def _power(self, busy: float, units_w: float) -> Ranged:
+    def _power(self, busy: float, units_w: float) -> FigureRange:
         """Mean power of a board; what is above the floor of a board that waits is unsure. [W]"""
         idle, limit = IDLE_SHARE * self.limit_w, self.limit_w
         mean, wide = float(board_power(limit, busy, units_w)), exp(CENTRAL * POWER_LOG_SD)
-        return Ranged(mean, idle + (mean - idle) / wide, min(idle + (mean - idle) * wide, limit))
+        return FigureRange(
+            mean, idle + (mean - idle) / wide, min(idle + (mean - idle) * wide, limit)
+        )
 
 
 def request_energy(batch: StaticBatch) -> RequestEnergy:

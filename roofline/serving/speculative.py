@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import Memory, budget
+from roofline.cost.memory import MemoryBudget, budget
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.records import replace
@@ -37,7 +37,7 @@ BUDGETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Sizes of the best trees that are compared. [token]"""
 
 
-class Choice(Struct, frozen=True):
+class DraftChoice(Struct, frozen=True):
     """Something else that could be drafted, and its round."""
 
     tree: Tree
@@ -51,13 +51,13 @@ class AtBatch(Struct, frozen=True):
     """Sequences. [1]"""
     round: Round
     """Round of the same draft."""
-    best: Choice
+    best: DraftChoice
     """Draft that takes least there."""
     fits: bool
     """Whether it fits in memory, the draft included."""
 
 
-class Turn(Struct, frozen=True):
+class BreakEvenBatch(Struct, frozen=True):
     """Batch at which a gain becomes a loss as the batch grows, or a loss a gain."""
 
     batch: int
@@ -89,17 +89,17 @@ class Speculation:
     """Operators of the verification, mean over the answer."""
     prefill: Span
     """Time of the draft in the prompt. [s]"""
-    memory: Memory = field(repr=False)
+    memory: MemoryBudget = field(repr=False)
     """Budget of one device, without what drafts."""
     draft_weights: float
     draft_kv: float
     """Memory of the draft on each device beside that. [B]"""
-    choices: tuple[Choice, ...] = field(repr=False)
+    choices: tuple[DraftChoice, ...] = field(repr=False)
     """Other lengths or trees at this batch."""
     operations: tuple[Operations, ...] = field(repr=False)
     """Arithmetic of a round, of the draft and of each choice."""
     batches: tuple[AtBatch, ...] = field(repr=False)
-    turns: tuple[Turn, ...]
+    turns: tuple[BreakEvenBatch, ...]
     """Other batches, and where a gain becomes a loss."""
     most: int
     """Largest batch that fits. [1]"""
@@ -123,7 +123,7 @@ class Speculation:
         return self.memory.free - self.draft_weights - self.draft_kv
 
     @property
-    def best(self) -> Choice:
+    def best(self) -> DraftChoice:
         """Draft that takes least time for each token at this batch."""
         return min(self.choices, key=lambda choice: choice.round.tpot_s)
 
@@ -178,7 +178,9 @@ def speculate(
     # One price of a step without drafts: that of the static batch, between its own contexts.
     step = Span(np.array([plain.tpot_s]), np.array([plain.tpot_serial_s]), plain.tpot_log_sd)
     priced = replace(sheet(draft, target, workload, [tree, *others], here), step=step)
-    choices = (Choice(other, priced.round(place)) for place, other in enumerate(others, start=1))
+    choices = (
+        DraftChoice(other, priced.round(place)) for place, other in enumerate(others, start=1)
+    )
 
     def free(batch: int) -> float:
         wider = replace(workload, batch=batch, prefill_batch=min(workload.prefill_batch, batch))
@@ -252,11 +254,11 @@ def at_batch(many: Sheet, place: int, batch: int, most: int) -> AtBatch:
     """A batch of a sheet whose first tree is what is drafted, the others what could be."""
     other = Sheet(many.trees[1:], many.passes[1:], many.verify[1:], many.step)
     found = other.best(place)
-    choice = Choice(other.trees[found], other.round(found, place))
+    choice = DraftChoice(other.trees[found], other.round(found, place))
     return AtBatch(batch, many.round(0, place), choice, batch <= most)
 
 
-def turns(many: Sheet, batches: Array, gains: Callable[[int], bool]) -> tuple[Turn, ...]:
+def turns(many: Sheet, batches: Array, gains: Callable[[int], bool]) -> tuple[BreakEvenBatch, ...]:
     """Batches at which gain and loss change places, to the sequence."""
     out = []
     signs = [many.round(0, place).speed_up >= 1.0 for place in range(len(batches))]
@@ -265,7 +267,7 @@ def turns(many: Sheet, batches: Array, gains: Callable[[int], bool]) -> tuple[Tu
             continue
         between = range(int(low) + 1, int(high))
         turned = bisect(between, False, key=lambda batch: gains(batch) == after)
-        out.append(Turn(between.start + turned, after))
+        out.append(BreakEvenBatch(between.start + turned, after))
     return tuple(out)
 
 
@@ -307,7 +309,7 @@ def prefill_of(draft: Draft, target: Deployment, workload: Workload) -> Span:
 
 def memory_of(
     target: Deployment, tree: Tree, workload: Workload, utilization: float | None
-) -> Memory:
+) -> MemoryBudget:
     """Budget of one device whose steps verify: drafted tokens are cached, and have logits."""
     rows = float(workload.batch * (1 + tree.nodes))
     return budget(

@@ -9,7 +9,7 @@ from roofline.cost.measured import GROUNDS
 from roofline.cost.moe import touched
 from roofline.serving.acceptance import mean_rounds, of_requests, published, tokens_by_request
 from roofline.serving.advice import listed, shares
-from roofline.serving.draft_schedule import SOURCE, Schedule, schedule_table
+from roofline.serving.draft_schedule import SOURCE, DraftSchedule, schedule_table
 from roofline.serving.drafts import MTP, rolls_back
 from roofline.serving.explain.speculative import explain_all
 from roofline.serving.price import usd_per_mtok
@@ -39,7 +39,7 @@ UNEVEN: Final = (
 )
 
 
-def result_of(made: Speculation, scheduled: Schedule | None = None) -> Result:
+def result_of(made: Speculation, scheduled: DraftSchedule | None = None) -> Result:
     """Tables, derivations, notes and inputs of speculative decoding, and its lengths by batch."""
     target, work, derivations = made.target, made.workload, explain_all(made)
     drafting = made.draft.deployment
@@ -92,7 +92,7 @@ def sentences(made: Speculation) -> tuple[str, ...]:
     return tuple(sentence for tell in every if (sentence := tell(made)))
 
 
-def _by_load(made: Speculation, scheduled: Schedule | None) -> tuple[str, ...]:
+def _by_load(made: Speculation, scheduled: DraftSchedule | None) -> tuple[str, ...]:
     if scheduled is None:
         return ()
     batch, turn = made.workload.batch, scheduled.loses_from
@@ -103,7 +103,7 @@ def _by_load(made: Speculation, scheduled: Schedule | None) -> tuple[str, ...]:
     return (f"By load: {best} at a batch of {batch}, {ends}.",)
 
 
-def _scheduling(scheduled: Schedule | None) -> tuple[str, ...]:
+def _scheduling(scheduled: DraftSchedule | None) -> tuple[str, ...]:
     if scheduled is None:
         return ()
     return (

@@ -13,15 +13,14 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.remembered import Remembered
-from roofline.cost.calibration.remembered import together as look_up
+from roofline.cost.calibration.remembered import CachedCalibration, price_many
 from roofline.cost.deployment import Deployment
 from roofline.cost.ffn_pool import transfers
 from roofline.cost.kernels.form import longest
 from roofline.cost.layout import Stage, pipeline
-from roofline.cost.measured import Measured
-from roofline.cost.roof import BOUNDS, CHOSEN, Parts, Time, measured_each, parts, roofed
-from roofline.cost.step import Group, feed_forward, steps
+from roofline.cost.measured import MeasuredTime
+from roofline.cost.roof import BOUNDS, CHOSEN, StepTime, Time, measured_each, parts, roofed
+from roofline.cost.step import SequenceGroup, feed_forward, steps
 from roofline.cost.work import COMBINE, DISPATCH, Array, Number, Op, anywhere, chosen, plus
 from roofline.errors import RooflineError
 from roofline.records import replace
@@ -108,7 +107,7 @@ def period(stages: Sequence[Number], number: Number) -> Number:
     return np.maximum(fill(stages), number * pace(stages))
 
 
-class Priced(Struct, frozen=True):
+class PricedStage(Struct, frozen=True):
     """A stage of a step."""
 
     deployment: Deployment
@@ -116,7 +115,7 @@ class Priced(Struct, frozen=True):
     """Deployment, and the layers that the stage has."""
     ops: Mapping[str, tuple[Op, Time]]
     """Operators by name, with what each limit takes of all executions."""
-    parts: Parts
+    parts: StepTime
     """Their time by what can be hidden behind what."""
 
     def seconds(self, serial: bool = False) -> Number:
@@ -136,7 +135,7 @@ class Priced(Struct, frozen=True):
         return shown
 
 
-class LaidStage(Struct, frozen=True):
+class StageOperators(Struct, frozen=True):
     """Operators of a stage, before they are priced."""
 
     deployment: Deployment
@@ -146,12 +145,12 @@ class LaidStage(Struct, frozen=True):
     """Layers that it has, and operators by name."""
 
 
-class LaidOut(Struct, frozen=True):
+class PipelineOperators(Struct, frozen=True):
     """Operators of a step on the stages of a pipeline, before they are priced."""
 
     deployment: Deployment
     """Deployment of all stages."""
-    stages: tuple[LaidStage, ...]
+    stages: tuple[StageOperators, ...]
     """Different stages."""
     order: tuple[int, ...]
     """Place among these of each stage of the pipeline."""
@@ -161,7 +160,7 @@ class LaidOut(Struct, frozen=True):
         """Operators of all different stages, one after the other."""
         return [op for stage in self.stages for op in stage.ops.values()]
 
-    def some(self, wanted: Callable[[Op], bool]) -> "LaidOut":
+    def some(self, wanted: Callable[[Op], bool]) -> "PipelineOperators":
         """The step with some of its operators."""
         stages = (
             replace(each, ops={name: op for name, op in each.ops.items() if wanted(op)})
@@ -169,7 +168,7 @@ class LaidOut(Struct, frozen=True):
         )
         return replace(self, stages=tuple(stages))
 
-    def priced(self, known: Sequence[Measured | None] | None = None) -> tuple[Priced, ...]:
+    def priced(self, known: Sequence[MeasuredTime | None] | None = None) -> tuple[PricedStage, ...]:
         """Price every stage, in order; equal stages are priced once.
 
         What measurements say of `ops`, each of one execution, may be known; else the calibration is
@@ -180,10 +179,10 @@ class LaidOut(Struct, frozen=True):
         return tuple(each[place] for place in self.order)
 
 
-def measured(steps: Sequence[LaidOut]) -> list[Measured | None]:
+def measured(steps: Sequence[PipelineOperators]) -> list[MeasuredTime | None]:
     """Measurements of one execution of all operators of some steps, in order."""
     stages = [stage for laid in steps for stage in laid.stages]
-    kinds: dict[tuple[int, int], list[LaidStage]] = {}
+    kinds: dict[tuple[int, int], list[StageOperators]] = {}
     for stage in stages:
         kinds.setdefault(_kernels_of(stage), []).append(stage)
     told = {
@@ -195,25 +194,27 @@ def measured(steps: Sequence[LaidOut]) -> list[Measured | None]:
     return [next(told[_kernels_of(stage)]) for stage in stages for _ in stage.ops]
 
 
-def _kernels_of(stage: "LaidStage") -> tuple[int, int]:
+def _kernels_of(stage: "StageOperators") -> tuple[int, int]:
     """Key of the device and of the calibration that a stage's kernels are looked up in."""
     return id(stage.deployment.calibration), id(stage.deployment.node.gpu)
 
 
-def seconds_of(steps: Sequence[LaidOut]) -> list[list[Number]]:
+def seconds_of(steps: Sequence[PipelineOperators]) -> list[list[Number]]:
     """Times of every stage of some steps, whose kernels are looked up at once. [s]"""
     known = iter(measured(steps))
     priced = (laid.priced([next(known) for _ in laid.ops]) for laid in steps)
     return [[stage.seconds() for stage in each] for each in priced]
 
 
-def laid_out(deployment: Deployment, group: Group | Sequence[Group]) -> LaidOut:
+def laid_out(
+    deployment: Deployment, group: SequenceGroup | Sequence[SequenceGroup]
+) -> PipelineOperators:
     """Operators of a step on every stage: of a micro-batch, or of the groups of a mixed one.
 
     Numbers of a group may be arrays over the scenario axis.
     """
     if deployment.ffn is not None:
-        return _to_and_fro(deployment, [group] if isinstance(group, Group) else group)
+        return _to_and_fro(deployment, [group] if isinstance(group, SequenceGroup) else group)
     stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
     keys = [
         (stage.layers, stage.first, stage.last, np.asarray(stage.crosses).tobytes())
@@ -224,22 +225,24 @@ def laid_out(deployment: Deployment, group: Group | Sequence[Group]) -> LaidOut:
     made = steps(deployment, group, list(different.values()))
     if deployment.exchanges:
         return _exchanging(deployment, stages[0], made[0])
-    laid = (LaidStage(deployment, *each) for each in zip(different.values(), made, strict=True))
-    return LaidOut(deployment, tuple(laid), tuple(places[key] for key in keys))
+    laid = (
+        StageOperators(deployment, *each) for each in zip(different.values(), made, strict=True)
+    )
+    return PipelineOperators(deployment, tuple(laid), tuple(places[key] for key in keys))
 
 
-def _exchanging(deployment: Deployment, stage: Stage, ops: Mapping[str, Op]) -> LaidOut:
+def _exchanging(deployment: Deployment, stage: Stage, ops: Mapping[str, Op]) -> PipelineOperators:
     """Stages of a step whose micro-batches exchange tokens while the other one computes.
 
     Source: DeepSeek-AI 2024 (arXiv 2412.19437), sections 3.4.1 and 3.4.2: two micro-batches.
     """
     moved = {name: op for name, op in ops.items() if op.kernel in (DISPATCH, COMBINE)}
     rest = {name: op for name, op in ops.items() if name not in moved}
-    stages = (LaidStage(deployment, stage, rest), LaidStage(deployment, stage, moved))
-    return LaidOut(deployment, stages, (0, 1))
+    stages = (StageOperators(deployment, stage, rest), StageOperators(deployment, stage, moved))
+    return PipelineOperators(deployment, stages, (0, 1))
 
 
-def _to_and_fro(deployment: Deployment, groups: Sequence[Group]) -> LaidOut:
+def _to_and_fro(deployment: Deployment, groups: Sequence[SequenceGroup]) -> PipelineOperators:
     """Stages of a step whose micro-batches visit two pools once for each layer.
 
     All layers of a pool are one stage, and so are all transfers one way: for layers that are alike
@@ -263,27 +266,29 @@ def _to_and_fro(deployment: Deployment, groups: Sequence[Group]) -> LaidOut:
     )
     (attention,) = steps(deployment, groups, [whole])
     stages = (
-        LaidStage(deployment, whole, attention),
-        LaidStage(deployment, layers, there),
-        LaidStage(feeding, layers, feed_forward(feeding, tokens)),
-        LaidStage(feeding, layers, back),
+        StageOperators(deployment, whole, attention),
+        StageOperators(deployment, layers, there),
+        StageOperators(feeding, layers, feed_forward(feeding, tokens)),
+        StageOperators(feeding, layers, back),
     )
-    return LaidOut(deployment, stages, (0, 1, 2, 3))
+    return PipelineOperators(deployment, stages, (0, 1, 2, 3))
 
 
-def through(deployment: Deployment, group: Group | Sequence[Group]) -> tuple[Priced, ...]:
+def price_step(
+    deployment: Deployment, group: SequenceGroup | Sequence[SequenceGroup]
+) -> tuple[PricedStage, ...]:
     """Price a step on every stage, in order: `laid_out` and priced at once."""
     return laid_out(deployment, group).priced()
 
 
-def _price(laid: LaidStage, known: Iterator[Measured | None]) -> Priced:
+def _price(laid: StageOperators, known: Iterator[MeasuredTime | None]) -> PricedStage:
     deployment = laid.deployment
     gpu, gains = deployment.node.gpu, deployment.kernel_gains
     timed = {
         name: (op, roofed(op, gpu, float(op.repeat), next(known), gains))
         for name, op in laid.ops.items()
     }
-    return Priced(deployment, laid.stage, timed, parts(timed.values()))
+    return PricedStage(deployment, laid.stage, timed, parts(timed.values()))
 
 
 def slowest_number(seconds: Sequence[float]) -> int:
@@ -291,7 +296,7 @@ def slowest_number(seconds: Sequence[float]) -> int:
     return max(range(len(seconds)), key=lambda place: seconds[place])
 
 
-def slowest(stages: Sequence[Priced]) -> Priced:
+def slowest(stages: Sequence[PricedStage]) -> PricedStage:
     """The stage that takes longest, on average over the scenario axis; the first of equals."""
     return max(stages, key=lambda stage: float(np.mean(stage.seconds())))
 
@@ -300,20 +305,20 @@ def slowest(stages: Sequence[Priced]) -> Priced:
 class GridStep:
     """Step over a grid, priced when it is first asked about."""
 
-    laid: LaidOut
+    laid: PipelineOperators
     """Its operators on the stages of a pipeline."""
     shape: tuple[int, ...]
     """Rows and columns of the grid; empty for one step."""
-    known: Sequence[Measured | None] | None = None
+    known: Sequence[MeasuredTime | None] | None = None
     """Measured times of the operators; None where they were not looked up yet."""
 
     @cached_property
-    def stages(self) -> tuple[Priced, ...]:
+    def stages(self) -> tuple[PricedStage, ...]:
         """Stages of the pipeline in order, with numbers that broadcast to the grid."""
         return self.laid.priced(self.known)
 
     @cached_property
-    def different(self) -> tuple[Priced, ...]:
+    def different(self) -> tuple[PricedStage, ...]:
         """Stages, of equal ones the first."""
         return tuple({id(stage): stage for stage in self.stages}.values())
 
@@ -326,7 +331,7 @@ class GridStep:
         each = {id(stage): stage.seconds(serial) for stage in self.different}
         return [each[id(stage)] for stage in self.stages]
 
-    def of_slowest(self, value: Callable[[Priced], Number]) -> Array:
+    def of_slowest(self, value: Callable[[PricedStage], Number]) -> Array:
         """A number of the stage that takes longest; of equals the first."""
         values = [value(stage) for stage in self.different]
         return self.wide(values[0] if len(values) == 1 else chosen(self._slowest, values))
@@ -346,7 +351,7 @@ class GridStep:
         return [limit(place) for place in range(len(BOUNDS))]
 
 
-def _bound_times(stage: Priced) -> list[Number]:
+def _bound_times(stage: PricedStage) -> list[Number]:
     """Time of a stage by what binds its operators, one entry for each `BOUNDS`. [s]"""
     out: list[Number] = [0.0] * len(BOUNDS)
     hides = any(map(anywhere, stage.parts.hidden(stage.deployment)))
@@ -369,12 +374,12 @@ def grid_step(deployment: Deployment, count: Number, new: Number, context: Numbe
 
     Args:
         deployment: What runs; the degrees of its layout may be a column of the grid.
-        count, new, context: As of `Group`: numbers, or arrays of shape (rows, 1), (1, columns) or
-            both.
+        count, new, context: As of `SequenceGroup`: numbers, or arrays of shape (rows, 1),
+            (1, columns) or both.
     """
     numbers = (count, new, context, deployment.layout.tp)
     shape = np.broadcast_shapes(*map(np.shape, numbers))
-    return GridStep(laid_out(deployment, Group(count, new, context)), shape)
+    return GridStep(laid_out(deployment, SequenceGroup(count, new, context)), shape)
 
 
 def remembering(deployment: Deployment) -> Deployment:
@@ -383,9 +388,9 @@ def remembering(deployment: Deployment) -> Deployment:
     if pool is not None:
         fed = replace(pool, deployment=remembering(pool.deployment))
         deployment = replace(deployment, ffn=fed)
-    if known is None or isinstance(known, Remembered):
+    if known is None or isinstance(known, CachedCalibration):
         return deployment
-    return replace(deployment, calibration=Remembered(known, deployment.node.gpu))
+    return replace(deployment, calibration=CachedCalibration(known, deployment.node.gpu))
 
 
 def ask_together(steps: Sequence[GridStep]) -> None:
@@ -393,16 +398,16 @@ def ask_together(steps: Sequence[GridStep]) -> None:
 
     Steps of a device that lacks the arithmetic are left as they were.
     """
-    asked: list[tuple[Remembered, Op]] = []
+    asked: list[tuple[CachedCalibration, Op]] = []
     waiting: list[tuple[GridStep, int]] = []
     for each in steps:
         known = [stage.deployment.calibration for stage in each.laid.stages]
-        if each.known is None and all(isinstance(one, Remembered) for one in known):
+        if each.known is None and all(isinstance(one, CachedCalibration) for one in known):
             for one, stage in zip(known, each.laid.stages, strict=True):
-                assert isinstance(one, Remembered), "checked above"
+                assert isinstance(one, CachedCalibration), "checked above"
                 asked += [(one, op) for op in stage.ops.values()]
             waiting.append((each, len(asked)))
-    told, start = look_up(asked), 0
+    told, start = price_many(asked), 0
     for each, end in waiting:
         found = [price for price in told[start:end] if not isinstance(price, RooflineError)]
         each.known = found if len(found) == end - start else None

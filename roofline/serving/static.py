@@ -9,8 +9,8 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
-from roofline.cost.measured import Measured
-from roofline.cost.memory import Memory
+from roofline.cost.measured import MeasuredTime
+from roofline.cost.memory import MemoryBudget
 from roofline.cost.roof import Time
 from roofline.cost.work import COUNTS, Array, Number, Op, Work
 from roofline.errors import InputError
@@ -22,12 +22,12 @@ from roofline.serving.phases import (
     cut_prompts,
     decode_between,
     first_tokens,
-    together,
+    prompts_per_step,
 )
 from roofline.serving.price import usd_per_mtok
 from roofline.serving.quadrature import Answers
 from roofline.serving.room import memory_of
-from roofline.serving.stages import GridStep, Priced, fill, pace, slowest
+from roofline.serving.stages import GridStep, PricedStage, fill, pace, slowest
 from roofline.serving.workload import Workload, branches
 from roofline.table import BASES
 from roofline.units import MILLION
@@ -50,7 +50,7 @@ class OpTime:
     wire: float
     host: float = 0.0
     """Time of each limit alone. [s]"""
-    measured: Measured | None = None
+    measured: MeasuredTime | None = None
     """Measured time; None where nothing like it was measured."""
     symbols: Callable[[], Mapping[str, float]] = field(default=dict, repr=False, compare=False)
     """Values of the symbols of the operator's formula, means like all else here."""
@@ -115,11 +115,11 @@ class StaticBatch:
     tpot_log_sd: float = 0.0
     """Standard deviation of their logarithms, as far as operators were measured; 0 at datasheet
     rates. [1]"""
-    held: Memory | None = None
+    held: MemoryBudget | None = None
     """Memory of a device that holds other than this batch alone, as drafts; else None."""
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryBudget:
         """Memory of a device."""
         if self.held is not None:
             return self.held
@@ -184,7 +184,7 @@ class StaticBatch:
 
 
 @dataclass(eq=False)
-class Phases:
+class BatchSteps:
     """Steps of a static batch before they are priced."""
 
     deployment: Deployment
@@ -201,7 +201,7 @@ class Phases:
         return [*self.first.steps, *([] if self.decode is None else [self.decode.step])]
 
 
-def phases(deployment: Deployment, workload: Workload) -> Phases:
+def phases(deployment: Deployment, workload: Workload) -> BatchSteps:
     """Steps of a static batch before they are priced.
 
     InputError where the context is longer than the network is made for.
@@ -215,7 +215,7 @@ def phases(deployment: Deployment, workload: Workload) -> Phases:
         longest = float(work.longest)
         batch *= branches(deployment, work)
         decode = decode_between(deployment, batch, prompt, longest, kv_cache=work.kv_cache)
-    return Phases(deployment, work, first, decode)
+    return BatchSteps(deployment, work, first, decode)
 
 
 def static_batch(
@@ -240,7 +240,7 @@ def static_batch(
 
 
 def priced(
-    asked: Phases, *, utilization: float | None = None, operators: bool = True
+    asked: BatchSteps, *, utilization: float | None = None, operators: bool = True
 ) -> StaticBatch:
     """Static batch of some phases, whose kernels may be looked up already: see `static_batch`."""
     deployment, work, first, steps = asked.deployment, asked.workload, asked.first, asked.decode
@@ -292,7 +292,7 @@ def lone_prompt(deployment: Deployment, workload: Workload) -> StaticBatch:
     """One prompt of a workload on an idle server, in the steps that the engine cuts it into."""
     own = replace(workload, batch=1, prefill_batch=0, output=1)
     first = cut_prompts(deployment, 1.0, float(own.prompt), float(own.cached))
-    batch = priced(Phases(deployment, own, first, None))
+    batch = priced(BatchSteps(deployment, own, first, None))
     return replace(batch, ttft_mean_s=batch.ttft_s)
 
 
@@ -318,7 +318,7 @@ def micro(deployment: Deployment, workload: Workload) -> Workload:
     if deployment.turns == 1 or workload.prefill_batch:
         return workload
     new = float(workload.prompt - workload.cached)
-    prompts = together(deployment, float(workload.batch), new)
+    prompts = prompts_per_step(deployment, float(workload.batch), new)
     return replace(workload, prefill_batch=int(prompts))
 
 
@@ -353,12 +353,12 @@ def engine_time(seconds: float, costs: EngineCosts) -> dict[str, OpTime]:
     if not costs.step_s:
         return {}
     op = Op(ENGINE, "engine", Work())
-    measured = Measured(seconds, costs.tpot_log_sd, float(BASES.index("interpolated")))
+    measured = MeasuredTime(seconds, costs.tpot_log_sd, float(BASES.index("interpolated")))
     return {ENGINE: OpTime(op, seconds, 0.0, 0.0, 0.0, measured=measured)}
 
 
 def operator_times(
-    stage: Priced, weights: Array | None = None, gain: float = 1.0
+    stage: PricedStage, weights: Array | None = None, gain: float = 1.0
 ) -> dict[str, OpTime]:
     """Operators of a stage; with weights of the rows of the scenario axis [1], their mean over it.
 

@@ -12,8 +12,8 @@ from roofline.records import replace
 from roofline.serving.phases import cut_prompts
 from roofline.serving.requests import Requests, requests
 from roofline.serving.simulate.prices import prices_of_lengths
-from roofline.serving.simulate.server import Asked, server_of
-from roofline.serving.simulate.steady import Share, closed, share_of
+from roofline.serving.simulate.server import ServerOptions, server_of
+from roofline.serving.simulate.steady import RequestMeans, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED
 from roofline.serving.simulate.steady.share import sequences_at_once
 from roofline.serving.static import CENTRAL, StaticBatch
@@ -82,7 +82,7 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
             hint="simulate traffic with samples for the long run",
         )
     given = _around(work.prompt, work.output)
-    server = server_of(deployment, Asked(sharing=False), given, batch.utilization)
+    server = server_of(deployment, ServerOptions(sharing=False), given, batch.utilization)
     room, _ = sequences_at_once(given, server, work.prompt + work.output / 2.0)
     at_once = min(work.batch, room)
     # As many as run: tables need not go further, and memory is looked at already.
@@ -119,7 +119,7 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
     return _with_spreads(state, batch) if batch.calibrated else state
 
 
-def _together(share: Share, clients: int, wave: int) -> float:
+def _together(share: RequestMeans, clients: int, wave: int) -> float:
     """Mean TTFT where so many clients come at once and nobody decodes. [s]"""
     none, prompts = np.array(0.0), np.array(float(wave))
     chunks = float(share.chunks(none))

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
-from roofline.cost.step import Group, prefill
+from roofline.cost.step import SequenceGroup, prefill
 from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
@@ -86,14 +86,14 @@ class Workload(Struct, frozen=True):
         """Prompts of the last prefill step where it is not a full one. [1]"""
         return self.batch % self.together
 
-    def prefill(self, prompts: Number) -> Group:
+    def prefill(self, prompts: Number) -> SequenceGroup:
         """Prefill step of that many prompts."""
         return prefill(prompts, float(self.prompt), float(self.cached))
 
-    def decode(self, context: Number, sequences: Number) -> Group:
+    def decode(self, context: Number, sequences: Number) -> SequenceGroup:
         """Decode step that ends at a context: one new token, or all of them without a cache."""
         new = 1.0 if self.kv_cache else context
-        return Group(sequences, new, context)
+        return SequenceGroup(sequences, new, context)
 
     def turns(self, deployment: Deployment) -> tuple[int, int]:
         """Micro-batches that take turns in a pipeline, and sequences of each. [1]"""

@@ -15,7 +15,7 @@ from roofline.errors import LayoutError, not_one_of
 from roofline.serving.price import usd_per_mtok
 from roofline.serving.static import CENTRAL
 from roofline.serving.workload import Workload
-from roofline.study.layouts import MANY, Layouts, filled, price
+from roofline.study.layouts import MANY, LayoutFigures, filled, price
 from roofline.table import Column, Result, Table, table, units_of
 from roofline.units import dollars, show, show_binary, significant
 
@@ -37,7 +37,7 @@ DATASHEET: Final = (
 )
 
 
-class Choice(Struct, frozen=True):
+class LayoutChoice(Struct, frozen=True):
     """A layout and why it was taken."""
 
     layout: Layout
@@ -45,7 +45,7 @@ class Choice(Struct, frozen=True):
     reason: str
 
 
-def ranked(priced: Layouts, objective: Objective) -> NDArray[np.intp]:
+def ranked(priced: LayoutFigures, objective: Objective) -> NDArray[np.intp]:
     """Layouts that fit, best first; among equals the simplest.
 
     Args:
@@ -82,7 +82,7 @@ def choose(
     gpus: int,
     objective: Objective = "latency",
     utilization: float | None = None,
-) -> Choice:
+) -> LayoutChoice:
     """The best layout of a network on up to a number of GPUs; LayoutError where none fits."""
     priced = price(base, workload, gpus, utilization)
     if objective != "latency":
@@ -96,7 +96,7 @@ def choose(
             hint="give more `gpus`, a smaller `batch`, or a smaller format (`weights`, `kv`)",
         )
     best = int(order[0])
-    return Choice(
+    return LayoutChoice(
         priced.layout(best),
         int(priced.replicas[best]),
         reason(priced, order, objective, base.node.gpu.usd_per_hour),
@@ -104,7 +104,7 @@ def choose(
 
 
 def reason(
-    priced: Layouts, order: NDArray[np.intp], objective: Objective, usd_per_hour: float
+    priced: LayoutFigures, order: NDArray[np.intp], objective: Objective, usd_per_hour: float
 ) -> str:
     """Sentences on why the first of some layouts, ordered by `ranked`, is the best one.
 
@@ -227,7 +227,7 @@ def layouts(
 
 
 def _summary(
-    priced: Layouts, best: Sequence[dict[str, str]], order: list[int], objective: Objective
+    priced: LayoutFigures, best: Sequence[dict[str, str]], order: list[int], objective: Objective
 ) -> tuple[str, ...]:
     """Sentences that a reader should take away."""
     if not order:
@@ -240,7 +240,7 @@ def _summary(
 
 
 def _table(
-    priced: Layouts, order: NDArray[np.intp], usd_per_hour: float, basis: str, steady: bool
+    priced: LayoutFigures, order: NDArray[np.intp], usd_per_hour: float, basis: str, steady: bool
 ) -> Table:
     """Layouts in an order, a row for each."""
 

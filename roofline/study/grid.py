@@ -25,7 +25,7 @@ MOST: Final = 2**63 - 1
 """Configurations of a grid: their numbers are 64 bits."""
 
 
-class Names(Struct, frozen=True):
+class NameAxis(Struct, frozen=True):
     """An axis of names, or several that go together."""
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Names(Struct, frozen=True):
         return len(self.rows)
 
 
-class Listed(Struct, frozen=True):
+class ListedNumbers(Struct, frozen=True):
     """Numbers one by one."""
 
     values: tuple[float, ...]
@@ -50,7 +50,7 @@ class Listed(Struct, frozen=True):
         return np.asarray(np.asarray(self.values, np.float64)[places])
 
 
-class Steps(Struct, frozen=True):
+class SteppedNumbers(Struct, frozen=True):
     """``first``, ``first + step``, … as many as ``places``."""
 
     first: float
@@ -65,10 +65,10 @@ class Steps(Struct, frozen=True):
         return np.asarray(self.first + self.step * places.astype(np.float64))
 
 
-Series: TypeAlias = Listed | Steps
+Series: TypeAlias = ListedNumbers | SteppedNumbers
 
 
-class Numbers(Struct, frozen=True):
+class NumberAxis(Struct, frozen=True):
     """An axis of numbers, or several of equal length that go together."""
 
     series: Mapping[str, Series]
@@ -78,23 +78,23 @@ class Numbers(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class SweepGrid:
     """Every combination of some names with every combination of some numbers.
 
     Raises:
         InputError: There is nothing in it, or more than can be numbered.
 
     Examples:
-        >>> two = Names(("gpu",), (("a100",), ("h100",)))
-        >>> grid = Grid(((two,),), (Numbers({"batch": Steps(1, 1, 3)}),))
+        >>> two = NameAxis(("gpu",), (("a100",), ("h100",)))
+        >>> grid = SweepGrid(((two,),), (NumberAxis({"batch": SteppedNumbers(1, 1, 3)}),))
         >>> len(grid), grid.lane(1), grid.numbers(1, 3)["batch"].tolist()
         (6, {'gpu': 'h100'}, [2.0, 3.0])
     """
 
-    blocks: tuple[tuple[Names, ...], ...]
+    blocks: tuple[tuple[NameAxis, ...], ...]
     """Axes of names, the last one fastest; the lanes of a block follow those of the one before.
     More than one where names depend on each other: layouts of a network on a GPU."""
-    axes: tuple[Numbers, ...]
+    axes: tuple[NumberAxis, ...]
     """Axes of numbers, the last one fastest."""
     points: int = field(init=False)
     _ends: tuple[int, ...] = field(init=False, repr=False)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import DEGREES, Layout, check_layer, check_shared_context, runs
-from roofline.cost.memory import Held, held, memory_budget
+from roofline.cost.memory import MemoryUse, held, memory_budget
 from roofline.cost.work import Array, Number, distinct
 from roofline.errors import LayoutError
 from roofline.hardware.machine import Node
@@ -17,7 +17,7 @@ from roofline.hardware.serving_engine import Engine
 from roofline.model.architecture import Architecture
 from roofline.model.feedforward import FeedForward
 from roofline.records import replace
-from roofline.serving.phases import together
+from roofline.serving.phases import prompts_per_step
 from roofline.serving.room import step_tokens
 from roofline.serving.stages import ask_together
 from roofline.serving.static import check_context
@@ -141,7 +141,7 @@ def _by_place(grid: Degrees, node: Node, pp: int) -> Iterator[Degrees]:
         yield grid[:, kinds == kind]
 
 
-class Layouts(Struct, frozen=True):
+class LayoutFigures(Struct, frozen=True):
     """Figures of layouts, one entry of every array for each."""
 
     tp: Array
@@ -214,7 +214,7 @@ class Layouts(Struct, frozen=True):
 
 def price(
     base: Deployment, workload: Workload, gpus: int, utilization: float | None = None
-) -> Layouts:
+) -> LayoutFigures:
     """Price every layout of a network on up to a number of GPUs; LayoutError where there is none.
 
     Args:
@@ -241,10 +241,10 @@ def price(
         _figures(base, layout, workload, each, gpus, utilization)
         for layout, each in zip(groups, times, strict=True)
     ]
-    return Layouts(
+    return LayoutFigures(
         *(
             np.concatenate([getattr(part, name) for part in priced])
-            for name in Layouts.__struct_fields__
+            for name in LayoutFigures.__struct_fields__
         )
     )
 
@@ -256,7 +256,7 @@ def _figures(
     times: StaticBatches,
     gpus: int,
     utilization: float | None,
-) -> Layouts:
+) -> LayoutFigures:
     """Figures of layouts that have their stages in common."""
     like, batch, steady = np.asarray(layout.tp, float), times.batch, times.steady
     devices = np.asarray(layout.devices, float)
@@ -267,7 +267,7 @@ def _figures(
     def column(value: Number) -> Array:
         return np.broadcast_to(np.asarray(value, float), like.shape)
 
-    return Layouts(
+    return LayoutFigures(
         tp=like,
         cp=column(layout.cp),
         dp=column(layout.dp),
@@ -295,9 +295,11 @@ def _figures(
     )
 
 
-def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
+def _held(deployment: Deployment, work: Workload, batch: Array) -> MemoryUse:
     """Memory that a batch takes of the fullest device of each layout."""
-    prompts = together(deployment, batch, float(work.prompt - work.cached), work.prefill_batch)
+    prompts = prompts_per_step(
+        deployment, batch, float(work.prompt - work.cached), work.prefill_batch
+    )
     return held(
         deployment,
         batch=batch,
@@ -309,8 +311,8 @@ def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
 
 
 def filled(
-    base: Deployment, priced: Layouts, work: Workload, utilization: float | None = None
-) -> Layouts:
+    base: Deployment, priced: LayoutFigures, work: Workload, utilization: float | None = None
+) -> LayoutFigures:
     """The layouts with their largest batch at these lengths, and the throughput of all replicas."""
     batches, rates = np.zeros(len(priced)), np.zeros(len(priced))
     kinds = np.stack([priced.pp, priced.sequence_parallel])

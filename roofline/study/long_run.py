@@ -10,13 +10,20 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError, RooflineError
 from roofline.serving.requests import Requests
-from roofline.serving.run.intervals import doubt_of
-from roofline.serving.run.steady_intervals import Lasting, arriving_within, closed_within
+from roofline.serving.run.intervals import step_uncertainty
+from roofline.serving.run.steady_intervals import SteadyIntervals, arriving_within, closed_within
 from roofline.serving.simulate.prices import StepPrices, step_prices
-from roofline.serving.simulate.server import POLICIES, Asked, Policy, Server, page_of, server_of
+from roofline.serving.simulate.server import (
+    POLICIES,
+    Policy,
+    Server,
+    ServerOptions,
+    page_of,
+    server_of,
+)
 from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
-from roofline.study.scenario.scenario import Lane
+from roofline.study.scenario.scenario import SliceDeployment
 from roofline.study.sweep.columns import token_price
 from roofline.study.sweep.keep import MEMORY
 from roofline.table import BASES
@@ -41,7 +48,9 @@ CHANCE: Final = "served_chance"
 _POLICIES: Final[Mapping[str, Policy]] = {policy: policy for policy in POLICIES}
 
 
-def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDArray[Any]]:
+def points(
+    lane: SliceDeployment, numbers: Mapping[str, Array], seed: int
+) -> dict[str, NDArray[Any]]:
     """Columns of a lane at ``rate_per_s`` or ``concurrency`` [1/s] [1], with lengths of a seed.
 
     Figures, ``fits``, ``decodes``, ``basis`` as its place, and in ``limit`` what rules a point out
@@ -86,7 +95,9 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
     return out
 
 
-def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, StepPrices, Server]:
+def _server(
+    lane: SliceDeployment, deployment: Deployment, seed: int
+) -> tuple[Requests, StepPrices, Server]:
     """Requests, what steps take, and who serves them."""
     assert lane.traffic is not None
     given = draw(lane.traffic, seed, block=page_of(deployment.engine, sharing=False))
@@ -94,24 +105,24 @@ def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, St
     longest = int((given.prompt + given.output).max())
     if most is not None and longest > most:
         raise InputError(f"requests of {longest} tokens", hint="give shorter ones")
-    asked = Asked(policy=_POLICIES.get(lane.policy), sharing=False)
+    asked = ServerOptions(policy=_POLICIES.get(lane.policy), sharing=False)
     server = server_of(deployment, asked, given, lane.technique.memory_utilization)
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
     return given, prices, server
 
 
 def _lasting(
-    lane: Lane,
+    lane: SliceDeployment,
     deployment: Deployment,
     served: tuple[Requests, StepPrices, Server],
     kind: str,
     values: Array,
     found: Steady,
-) -> Lasting:
+) -> SteadyIntervals:
     """Intervals of figures, with the uncertainty of steps at the load in the middle."""
     given, _, server = served
     prompt = float(given.prompt.mean())
-    doubt = doubt_of(
+    doubt = step_uncertainty(
         deployment,
         batch=float(np.median(found.sequences)),
         context=prompt + float(given.output.mean()) / 2.0,
@@ -122,7 +133,7 @@ def _lasting(
     return within(*served, values, doubt)
 
 
-def _ends(lasting: Lasting, output: float, deployment: Deployment) -> dict[str, Array]:
+def _ends(lasting: SteadyIntervals, output: float, deployment: Deployment) -> dict[str, Array]:
     """Ends of the central 80 %, by column."""
     out = {}
     for end, bounds, other in (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from roofline.errors import DocumentError
 from roofline.study.grounds import notes
 from roofline.study.store.parts import KEY
-from roofline.study.sweep.keep import FEASIBLE, UNKNOWN, Objective
+from roofline.study.sweep.keep import FEASIBLE, UNKNOWN, SweepObjective
 from roofline.table import Column, Result, Table
 from roofline.units import SECONDS_PER_HOUR, show, show_binary, significant
 
@@ -181,10 +181,10 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
     )
 
 
-def objectives_of(schema: "pa.Schema", source: str) -> tuple[Objective, ...]:
+def objectives_of(schema: "pa.Schema", source: str) -> tuple[SweepObjective, ...]:
     """Objectives of a sweep, as its file says; DocumentError for the file of something else."""
     said = _objectives(_about(schema, source).get("objectives", ()))
-    return tuple(Objective(name, most) for name, most in said if name in schema.names)
+    return tuple(SweepObjective(name, most) for name, most in said if name in schema.names)
 
 
 def _about(schema: "pa.Schema", source: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
-from roofline.cost.memory import Memory
+from roofline.cost.memory import MemoryBudget
 from roofline.cost.work import Array
 from roofline.errors import LayoutError, RooflineError
 from roofline.records import replace
@@ -23,13 +23,13 @@ from roofline.serving.disaggregated import disaggregated
 from roofline.serving.draft_trees import chain
 from roofline.serving.ffn_pools import attention_of, ratios
 from roofline.serving.phases import LIMITS
-from roofline.serving.pools import Phases
+from roofline.serving.pools import PoolTimes
 from roofline.serving.rounds import sheet
 from roofline.serving.static import CENTRAL, OpTime, lone_prompt, static_batch
 from roofline.serving.workload import Workload
-from roofline.study.scenario.scenario import Lane
+from roofline.study.scenario.scenario import SliceDeployment
 from roofline.study.sweep import points as tabular
-from roofline.study.sweep.columns import SPREADS, Columns, price, token_price
+from roofline.study.sweep.columns import SPREADS, FigureColumns, price, token_price
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES
 from roofline.units import MILLION
@@ -48,7 +48,7 @@ FIGURES = (
 """Figures of a point, beside those with the ends of their intervals."""
 
 
-def points(lane: Lane, numbers: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
+def points(lane: SliceDeployment, numbers: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
     """Columns of a lane's points, from ``batch``, ``prompt`` and ``output``. [1] [token] [token]
 
     Figures, ``fits``, ``decodes``, and in ``limit`` what rules a point out before any figure does.
@@ -66,7 +66,7 @@ def points(lane: Lane, numbers: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
 
 
 def _each(
-    lane: Lane, deployment: Deployment, numbers: Mapping[str, Array]
+    lane: SliceDeployment, deployment: Deployment, numbers: Mapping[str, Array]
 ) -> Iterator[tuple[Mapping[str, float], str]]:
     """Figures of each point, and what rules it out."""
     devices = lane.labels.get("gpus")
@@ -82,7 +82,7 @@ def _each(
             yield bare, "technique"
 
 
-def why(lane: Lane, batch: int, prompt: int, output: int) -> str:
+def why(lane: SliceDeployment, batch: int, prompt: int, output: int) -> str:
     """Why a configuration cannot be priced, in a sentence; empty if it can."""
     try:
         _point(lane, batch, prompt, output)
@@ -91,7 +91,9 @@ def why(lane: Lane, batch: int, prompt: int, output: int) -> str:
     return ""
 
 
-def _point(lane: Lane, batch: int, prompt: int, output: int) -> tuple[Mapping[str, float], str]:
+def _point(
+    lane: SliceDeployment, batch: int, prompt: int, output: int
+) -> tuple[Mapping[str, float], str]:
     """Figures of a point, and whether memory rules it out."""
     technique, deployment = lane.technique, lane.deployment
     assert deployment is not None
@@ -111,11 +113,11 @@ def _point(lane: Lane, batch: int, prompt: int, output: int) -> tuple[Mapping[st
     return figures, "" if fits else "memory"
 
 
-def _columns(deployment: Deployment, work: Workload, lane: Lane) -> Columns:
+def _columns(deployment: Deployment, work: Workload, lane: SliceDeployment) -> FigureColumns:
     """Figures of one batch, as a sweep has them of all points of a lane."""
     lengths = {"batch": work.batch, "prompt": work.prompt, "output": work.output}
     batch, prompt, output = (tabular.Axis.of([float(each)]) for each in lengths.values())
-    single = tabular.Lane(
+    single = tabular.SweepSlice(
         deployment,
         tabular.Axes(batch, prompt, output, points=1),
         prefill_batch=work.prefill_batch,
@@ -126,7 +128,9 @@ def _columns(deployment: Deployment, work: Workload, lane: Lane) -> Columns:
     return price(priced(single), {name: np.array([each]) for name, each in lengths.items()})
 
 
-def _alone(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[str, float], bool]:
+def _alone(
+    deployment: Deployment, work: Workload, lane: SliceDeployment
+) -> tuple[dict[str, float], bool]:
     if deployment.offload.least:
         try:
             deployment = room.enough(deployment, work, lane.technique.memory_utilization)
@@ -138,7 +142,9 @@ def _alone(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[str
     return {name: float(found[name][0]) for name in names}, bool(found["fits"][0])
 
 
-def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[str, float], bool]:
+def _drafted(
+    deployment: Deployment, work: Workload, lane: SliceDeployment
+) -> tuple[dict[str, float], bool]:
     assert lane.drafting is not None
     draft, share = lane.drafting.draft, lane.technique.memory_utilization
     drafting.check(deployment, draft, work)
@@ -154,7 +160,7 @@ def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[s
         "ttft_idle_s": drafting.prefill_of(draft, deployment, alone),
     }
 
-    def figures(at: float) -> Columns:
+    def figures(at: float) -> FigureColumns:
         """So many standard deviations from the median; both phases go together."""
         wide = np.exp(at * plain["ttft_log_sd"])
         times = {name: plain[name] * wide + span.at(at) for name, span in prompts.items()}
@@ -170,7 +176,9 @@ def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[s
     return out, free >= 0
 
 
-def _branched(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[str, float], bool]:
+def _branched(
+    deployment: Deployment, work: Workload, lane: SliceDeployment
+) -> tuple[dict[str, float], bool]:
     """Answers or beams of each prompt, as a static batch, which has no steady state."""
     share = lane.technique.memory_utilization
     found = static_batch(deployment, work, utilization=share)
@@ -208,7 +216,7 @@ def _branched(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[
 
 
 def _pools(
-    decode: Deployment, prefill: Deployment, work: Workload, lane: Lane
+    decode: Deployment, prefill: Deployment, work: Workload, lane: SliceDeployment
 ) -> tuple[dict[str, float], bool]:
     """Both pools in steady state, as many instances of each as balance."""
     pools = lane.technique.disaggregation
@@ -230,7 +238,7 @@ def _pools(
         prefill, decode, work, wires=pools.over, overlapped=pools.overlapped, utilization=share
     )
 
-    def figures(phases: Phases) -> dict[str, float]:
+    def figures(phases: PoolTimes) -> dict[str, float]:
         rate = both.tok_s(phases)
         return {
             "gpus": float(both.used),
@@ -261,7 +269,7 @@ def _pools(
     return out | (_ends(ends) if ends else {}), both.fits
 
 
-def _memory(memory: Memory, free: float) -> dict[str, float]:
+def _memory(memory: MemoryBudget, free: float) -> dict[str, float]:
     return {"memory_bytes": memory.budget - free, "free_bytes": free}
 
 

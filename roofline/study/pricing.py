@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
-from roofline.study.grid import Grid, Name, Series, Steps
+from roofline.study.grid import Name, Series, SteppedNumbers, SweepGrid
 from roofline.study.rows import rows
-from roofline.study.scenario.scenario import Lane, Scenario
+from roofline.study.scenario.scenario import Scenario, SliceDeployment
 from roofline.study.store.chunk import Chunk
 from roofline.study.store.parts import TALLY
 from roofline.study.sweep import points as tabular
-from roofline.study.sweep.columns import Columns, price
-from roofline.study.sweep.keep import ALL, FEASIBLE, MEMORY, Kept, Rows
-from roofline.study.sweep.prices import Prices, ahead, priced, within
+from roofline.study.sweep.columns import FigureColumns, price
+from roofline.study.sweep.keep import ALL, FEASIBLE, MEMORY, KeptPoints, PointRows
+from roofline.study.sweep.prices import SlicePrices, ahead, priced, within
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Listed(Struct, frozen=True, eq=False):
-    """Columns of points, as `roofline.study.sweep.columns.Columns` has them."""
+class PointColumns(Struct, frozen=True, eq=False):
+    """Columns of points, as `roofline.study.sweep.columns.FigureColumns` has them."""
 
     names: Mapping[str, str | int]
     """Names of the lane, by column."""
@@ -45,9 +45,11 @@ class Listed(Struct, frozen=True, eq=False):
         """Points."""
         return len(self.columns["index"])
 
-    def taken(self, rows: NDArray[np.intp]) -> "Listed":
+    def taken(self, rows: NDArray[np.intp]) -> "PointColumns":
         """Some of the points."""
-        return Listed(self.names, {name: values[rows] for name, values in self.columns.items()})
+        return PointColumns(
+            self.names, {name: values[rows] for name, values in self.columns.items()}
+        )
 
 
 ONE_BY_ONE: Final = 256
@@ -68,7 +70,7 @@ OF_TRAFFIC: Final = 4
 """The same of traffic, where each takes a second or two."""
 
 
-def chunk_size(scenario: Scenario, grid: Grid) -> int:
+def chunk_size(scenario: Scenario, grid: SweepGrid) -> int:
     """Configurations of a chunk: some seconds of work."""
     if scenario.kind == "traffic":
         return OF_TRAFFIC * grid.points
@@ -86,11 +88,11 @@ class Pricing:
     """Prices the configurations of a chunk; can be sent to another process."""
 
     scenario: Scenario
-    grid: Grid
+    grid: SweepGrid
     """Scenario, and the configurations that it spans."""
-    lanes: Callable[[Mapping[str, Name]], Lane]
+    lanes: Callable[[Mapping[str, Name]], SliceDeployment]
     """Lane of its names."""
-    _last: dict[int, tuple[Lane, Prices | None]] = field(
+    _last: dict[int, tuple[SliceDeployment, SlicePrices | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     _axes: list[tabular.Axes] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -104,13 +106,13 @@ class Pricing:
         import pyarrow as pa
 
         scenario, tally, out = self.scenario, Counter[str](), []
-        kept: dict[tuple[Name | bool, ...], Kept] = {}
+        kept: dict[tuple[Name | bool, ...], KeptPoints] = {}
         for bounded, limit, points in self._priced(chunk):
             if not limit:
                 # What was not measured is a bound: it beats no forecast.
                 key = (bounded, *(points.names[name] for name in scenario.each))
                 if key not in kept:
-                    kept[key] = Kept(scenario.keep, scenario.limits, scenario.objectives)
+                    kept[key] = KeptPoints(scenario.keep, scenario.limits, scenario.objectives)
                 kept[key].add(points)
                 continue
             tally[limit] += points.rows
@@ -123,7 +125,7 @@ class Pricing:
         table = table.unify_dictionaries().sort_by("index")
         return table.replace_schema_metadata({TALLY: json.dumps(dict(sorted(tally.items())))})
 
-    def _priced(self, chunk: Chunk) -> Iterator[tuple[bool, str, Rows]]:
+    def _priced(self, chunk: Chunk) -> Iterator[tuple[bool, str, PointRows]]:
         """Points of a chunk, lane by lane, by what rules them out; and whether they are bounds."""
         waiting: deque[_Part] = deque()
         for number, start, stop in self.grid.spans(chunk.start, chunk.stop):
@@ -138,7 +140,7 @@ class Pricing:
                 continue
             yield from _looked_up(waiting)
             if lane.deployment is None:
-                nothing = Listed(lane.labels, {**numbers, "fits": _all(numbers, False)})
+                nothing = PointColumns(lane.labels, {**numbers, "fits": _all(numbers, False)})
                 yield lane.bounded, lane.limit, nothing
                 continue
             points = self._by_itself(lane, numbers)
@@ -154,9 +156,9 @@ class Pricing:
         """No rows, with the columns of the lane that was looked at last."""
         (lane, _), *_ = self._last.values()
         nothing = {"index": np.zeros(0, np.int64), "fits": np.zeros(0, bool)}
-        return rows(self.scenario, Listed(lane.labels, nothing))
+        return rows(self.scenario, PointColumns(lane.labels, nothing))
 
-    def _lane(self, number: int) -> tuple[Lane, Prices | None]:
+    def _lane(self, number: int) -> tuple[SliceDeployment, SlicePrices | None]:
         """A lane, and its prices where all points have them in common."""
         if number not in self._last:
             lane = self.lanes(self.grid.lane(number))
@@ -171,13 +173,13 @@ class Pricing:
             self._last[number] = lane, prices
         return self._last[number]
 
-    def _tabular(self, lane: Lane) -> tabular.Lane:
+    def _tabular(self, lane: SliceDeployment) -> tabular.SweepSlice:
         assert lane.deployment is not None
         technique, numbers = lane.technique, self.scenario.numbers
         if not self._axes:
             batch, prompt, output = (_axis(numbers[name]) for name in tabular.AXES)
             self._axes.append(tabular.Axes(batch, prompt, output, self.grid.points))
-        return tabular.Lane(
+        return tabular.SweepSlice(
             lane.deployment,
             self._axes[0],
             names=lane.labels,
@@ -187,7 +189,7 @@ class Pricing:
             utilization=technique.memory_utilization,
         )
 
-    def _by_itself(self, lane: Lane, numbers: Mapping[str, Array]) -> Listed:
+    def _by_itself(self, lane: SliceDeployment, numbers: Mapping[str, Array]) -> PointColumns:
         from roofline.study import long_run, pointwise  # few sweeps need them, with all they bring
 
         asked = {name: numbers[name] for name in self.scenario.numbers}
@@ -195,11 +197,11 @@ class Pricing:
             found = long_run.points(lane, asked, self.scenario.seed)
         else:
             found = pointwise.points(lane, asked)
-        return Listed(lane.labels, {**numbers, **found})
+        return PointColumns(lane.labels, {**numbers, **found})
 
 
 def _axis(series: Series) -> tabular.Axis:
-    if isinstance(series, Steps) and len(series) > tabular.LISTED:
+    if isinstance(series, SteppedNumbers) and len(series) > tabular.LISTED:
         last = series.first + series.step * (len(series) - 1)
         return tabular.Axis.between(int(series.first), int(last))
     return tabular.Axis.of(series.at(np.arange(len(series))).tolist())
@@ -208,9 +210,9 @@ def _axis(series: Series) -> tabular.Axis:
 class _Part(Struct, frozen=True):
     """Points of a lane: those it can be asked about, and those beyond its network's context."""
 
-    prices: Prices
-    columns: Columns | None
-    beyond: Listed | None
+    prices: SlicePrices
+    columns: FigureColumns | None
+    beyond: PointColumns | None
     every: bool
     """True if times are wanted also of points that do not fit."""
 
@@ -220,19 +222,19 @@ class _Part(Struct, frozen=True):
         return self.columns is not None and (self.every or bool(self.columns["fits"].any()))
 
 
-def _part(prices: Prices, numbers: Mapping[str, Array], every: bool) -> _Part:
+def _part(prices: SlicePrices, numbers: Mapping[str, Array], every: bool) -> _Part:
     inside = within(prices.lane.deployment.architecture, numbers["prompt"], numbers["output"])
     beyond = columns = None
     if not inside.all():
         rest = {name: values[~inside] for name, values in numbers.items()}
-        beyond = Listed(prices.lane.names, {**rest, "fits": _all(rest, True)})
+        beyond = PointColumns(prices.lane.names, {**rest, "fits": _all(rest, True)})
         numbers = {name: values[inside] for name, values in numbers.items()}
     if inside.any():
         columns = price(prices, numbers, np.asarray(numbers["index"], np.int64))
     return _Part(prices, columns, beyond, every)
 
 
-def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[bool, str, Rows]]:
+def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[bool, str, PointRows]]:
     """Points of lanes with tables, none of which waits then; what has no time is told apart."""
     if len(waiting) > 1:
         ahead([part.prices for part in waiting if part.timed])
@@ -250,7 +252,7 @@ def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[bool, str, Rows]]:
         except RooflineError:
             names = ("index", "batch", "prompt", "output", "fits")
             columns = {name: part.columns[name] for name in names}
-            yield bounded, "format", Listed(part.prices.lane.names, columns)
+            yield bounded, "format", PointColumns(part.prices.lane.names, columns)
             continue
         yield bounded, "", part.columns
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from roofline.serving.phases import LIMITS
 from roofline.study.scenario.limits import FIGURES, missed
 from roofline.study.scenario.scenario import Scenario
-from roofline.study.sweep.keep import MEMORY, Rows
+from roofline.study.sweep.keep import MEMORY, PointRows
 from roofline.table import BASES
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def columns(scenario: Scenario) -> dict[str, str]:
     return {name: units.get(name, "") for name in names}
 
 
-def rows(scenario: Scenario, points: Rows, limit: str = "") -> "pa.Table":
+def rows(scenario: Scenario, points: PointRows, limit: str = "") -> "pa.Table":
     """Table of points of a lane: all ruled out by one limit, or each judged by its own figures."""
     import pyarrow as pa
 
@@ -146,7 +146,7 @@ def rows(scenario: Scenario, points: Rows, limit: str = "") -> "pa.Table":
     return pa.table([_column(name, points, special) for name in names], names)
 
 
-def _column(name: str, points: Rows, special: Mapping[str, Any]) -> "pa.Array":
+def _column(name: str, points: PointRows, special: Mapping[str, Any]) -> "pa.Array":
     if name in ("fits", "feasible"):
         return truths(special[name])
     if name == "limit":

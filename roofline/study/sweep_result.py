@@ -17,7 +17,7 @@ from roofline.study.rows import columns, numbers, values
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.parts import KEY, ROWS
 from roofline.study.store.parts import read as read_rows
-from roofline.study.sweep.keep import FEASIBLE, Objective, best_of, losses
+from roofline.study.sweep.keep import FEASIBLE, SweepObjective, best_of, losses
 from roofline.table import Result
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ SHOWN: Final = 10_000
 
 
 def order(
-    rows: "pa.Table | None", path: Path | None, wanted: Sequence[Objective], most: int | None = None
+    rows: "pa.Table | None",
+    path: Path | None,
+    wanted: Sequence[SweepObjective],
+    most: int | None = None,
 ) -> NDArray[np.intp]:
     """Places of rows by the objectives, the first one first; bounds after forecasts, misses last.
 
@@ -54,7 +57,7 @@ def order(
     return at
 
 
-def _losses(rows: "pa.Table", wanted: Sequence[Objective]) -> Array:
+def _losses(rows: "pa.Table", wanted: Sequence[SweepObjective]) -> Array:
     """Keys by which rows are sorted, the first one last: of shape (keys, rows)."""
     figures = {each.column: values(rows[each.column]) for each in wanted}
     by = [*losses(figures, wanted).T[::-1]] if wanted else []
@@ -93,12 +96,12 @@ def taken(rows: "pa.Table | None", path: Path | None, places: NDArray[np.intp]) 
     return table.unify_dictionaries().take(np.argsort(np.argsort(places)))
 
 
-class Best(Struct, frozen=True):
-    """Keeps rows as `roofline.study.sweep.keep.Kept` keeps points."""
+class BestRows(Struct, frozen=True):
+    """Keeps rows as `roofline.study.sweep.keep.KeptPoints` keeps points."""
 
     keep: str
     """``"pareto"`` or ``"top-K"``."""
-    objectives: tuple[Objective, ...]
+    objectives: tuple[SweepObjective, ...]
     """Objectives in their order."""
     each: tuple[str, ...] = ()
     """Columns of names: of each combination of them the best are kept, and of bounds among them

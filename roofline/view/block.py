@@ -64,7 +64,7 @@ class Cell(Struct, frozen=True):
     """``""``, ``"good"``, ``"bad"``, ``"muted"``, ``"code"`` or ``"badge"``."""
 
 
-class Rows(Sequence[tuple[Cell, ...]]):
+class TableRows(Sequence[tuple[Cell, ...]]):
     """Rows of a table, written when they are looked at: a terminal shows few of many.
 
     Args:
@@ -86,16 +86,16 @@ class Rows(Sequence[tuple[Cell, ...]]):
     def __getitem__(self, at: int) -> tuple[Cell, ...]: ...
 
     @overload
-    def __getitem__(self, at: slice) -> "Rows": ...
+    def __getitem__(self, at: slice) -> "TableRows": ...
 
-    def __getitem__(self, at: int | slice) -> "tuple[Cell, ...] | Rows":
+    def __getitem__(self, at: int | slice) -> "tuple[Cell, ...] | TableRows":
         if isinstance(at, slice):
-            return Rows(self._rows[at], self._write)
+            return TableRows(self._rows[at], self._write)
         row = self._rows[at]
         return tuple(write(row) for write in self._write)
 
 
-class Grid(Struct, frozen=True):
+class PageTable(Struct, frozen=True):
     """A table on the page; the first cell of a row names the row."""
 
     key: str
@@ -136,7 +136,7 @@ class Verdict(Struct, frozen=True):
     """Question in words, where it stands below the answer."""
 
 
-class Block(Struct, frozen=True):
+class Section(Struct, frozen=True):
     """One section of the page."""
 
     order: int
@@ -150,7 +150,7 @@ class Block(Struct, frozen=True):
     facts: Any = None
     """Content of the template, all of it text by now."""
     figures: tuple[Figure, ...] = ()
-    grids: tuple[Grid, ...] = ()
+    grids: tuple[PageTable, ...] = ()
     """Drawn and printed by the template, by key."""
     script: str = ""
     """File under ``reports`` that its controls need; empty for none."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from roofline.records import replace
 from roofline.table import Column, Table
-from roofline.view.block import NO_UNIT, Cell, Grid, Head, Rows, number_cell
+from roofline.view.block import NO_UNIT, Cell, Head, PageTable, TableRows, number_cell
 from roofline.view.text import UNKNOWN, amount, clean, is_number, percent
 from roofline.view.words import cell, head, spoken
 
@@ -48,7 +48,7 @@ def grid(
     most: int = MOST,
     where: Callable[[Mapping[str, Any]], object] | None = None,
     writers: Writers | None = None,
-) -> Grid:
+) -> PageTable:
     """A table as text, its first rows where it has very many.
 
     Two columns that are the ends of an interval are shown as one.
@@ -94,7 +94,7 @@ def grid(
         plain = partial(_cell, name=bare, unit=column.unit)
         write.append(own.get(bare) or (partial(_padded, write=plain) if exact else plain))
     caption = title if len(rows) <= most else f"{title}: the first {most:,} of {len(rows):,} rows"
-    return Grid(key, caption, tuple(heads), Rows(rows[:most], write), few)
+    return PageTable(key, caption, tuple(heads), TableRows(rows[:most], write), few)
 
 
 def _broken(value: object) -> bool:

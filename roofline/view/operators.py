@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from roofline.table import Result
-from roofline.view.block import NO_UNIT, Cell, Grid, Head, number_cell
+from roofline.view.block import NO_UNIT, Cell, Head, PageTable, number_cell
 from roofline.view.grids import INTERVAL
 from roofline.view.known import at_roof, calibrated, ends, inside
 from roofline.view.text import UNKNOWN, amount, between, percent, plain
@@ -44,7 +44,7 @@ KNOWN: Final = (
 """The same of a predicted time, after it; nothing is said of no overlap."""
 
 
-def operator_grids(result: Result) -> tuple[Grid, ...]:
+def operator_grids(result: Result) -> tuple[PageTable, ...]:
     """A table for each phase, in the order of execution; none without operators."""
     table = result.tables.get("ops")
     if table is None or not len(table):
@@ -59,7 +59,7 @@ def operator_grids(result: Result) -> tuple[Grid, ...]:
         shown = [*lead[:2], *KNOWN, *lead[2:], *rest]
     rows = list(table.rows())
     return tuple(
-        Grid(
+        PageTable(
             f"operators-{place}",
             f"{phase.capitalize()}: operators of one step on one device, all repeats together",
             tuple(

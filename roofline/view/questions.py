@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from roofline.table import Result
 from roofline.units import counted
-from roofline.view.block import Grid
+from roofline.view.block import PageTable
 from roofline.view.known import BOUND, calibrated, predicted_from
 from roofline.view.operators import operator_grids
 from roofline.view.scores import groups, published, reasons
@@ -52,7 +52,7 @@ ASKED: Final[Mapping[str, str]] = {
     "candidates",
 }
 """Tables that answer a question, in the order of the terminal."""
-MADE: Final[Mapping[str, Callable[[Result], Grid | Sequence[Grid] | None]]] = {
+MADE: Final[Mapping[str, Callable[[Result], PageTable | Sequence[PageTable] | None]]] = {
     "deployments": deployments,
     "errors": errors,
     "factors": factors,
@@ -84,7 +84,7 @@ class View(Struct, frozen=True):
     title: str
     subtitle: str
     sentences: tuple[str, ...]
-    grids: tuple[Grid, ...]
+    grids: tuple[PageTable, ...]
     remarks: tuple[str, ...]
     version: str
     steps: str
@@ -173,10 +173,10 @@ def _load(given: Mapping[str, Any]) -> list[str]:
     return parts
 
 
-def grids_of(result: Result, name: str) -> tuple[Grid, ...]:
+def grids_of(result: Result, name: str) -> tuple[PageTable, ...]:
     """Grids that show a table of a result, or that are made of several; none without rows."""
     made = MADE[name](result) if name in MADE else shown(result, name)
-    return (made,) if isinstance(made, Grid) else tuple(made or ())
+    return (made,) if isinstance(made, PageTable) else tuple(made or ())
 
 
 def _listed(value: object) -> str:

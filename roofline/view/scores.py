@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from roofline.table import Result, table
 from roofline.units import counted
-from roofline.view.block import Grid
+from roofline.view.block import PageTable
 from roofline.view.grids import grid
 from roofline.view.words import heading
 
@@ -24,7 +24,7 @@ FEW: Final = 10
 """Reasons for rows that are not predicted, as many as a terminal names. [1]"""
 
 
-def groups(result: Result, *names: str) -> Iterator[Grid]:
+def groups(result: Result, *names: str) -> Iterator[PageTable]:
     """Errors of measured rows by each of some groups; by all of them if none is named."""
     found = result.tables["groups"]
     for by in names or GROUPS:
@@ -54,7 +54,7 @@ def quoted(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "figure": figure, "result": f"{row['title']}, {figure}"}
 
 
-def published(result: Result) -> Grid | None:
+def published(result: Result) -> PageTable | None:
     """Published results beside their predictions; None where none is predicted."""
     every = result.tables["published_results"].rows()
     done = [quoted(row) for row in every if row["predicted"] is not None]

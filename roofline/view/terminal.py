@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, TextIO
 
 from roofline.table import Derivation, Result, Table
-from roofline.view.block import Cell, Grid
+from roofline.view.block import Cell, PageTable
 from roofline.view.grids import INTERVAL, grid
 from roofline.view.questions import view_of
 from roofline.view.words import derivation_lines
@@ -126,14 +126,14 @@ def derivation_text(derivation: Derivation) -> str:
     return "\n".join(lines)
 
 
-def grid_text(grid: Grid, few: int) -> str:
+def grid_text(grid: PageTable, few: int) -> str:
     """Table of an answer in aligned columns, its first rows where `few` is not 0."""
     rows, header, title, numeric, whole = shown_rows(grid, few)
     return aligned([[clean(cell) for cell in row] for row in rows], header, title, numeric, whole)
 
 
 def shown_rows(
-    grid: Grid, few: int
+    grid: PageTable, few: int
 ) -> tuple[list[list[str]], list[str], str, list[bool], list[bool]]:
     """Rows, heads and title of a table, without the columns that a terminal can do without.
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import roofline
 from roofline.api import deployment_of_command
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.cli import run
 from roofline.cost import layout as layouts
 from roofline.cost.deployment import Deployment
@@ -21,7 +21,7 @@ from roofline.model import catalog as networks
 from roofline.model import parameters
 from roofline.records import replace
 from roofline.serving.requests import requests
-from roofline.serving.simulate.server import Asked, server_of
+from roofline.serving.simulate.server import ServerOptions, server_of
 from tests.cases import examples
 
 H100 = machines.gpu("h100-sxm")
@@ -47,7 +47,7 @@ def asked(draw: st.DrawFn) -> dict[str, str]:
 def wanted(asked: dict[str, str], target: str, lost: list[str]) -> Deployment:
     """The deployment that was asked for, made without any command."""
     network = networks.architecture(asked["model"])
-    return deployed(
+    return make_deployment(
         network,
         machines.gpu(asked["gpu"]),
         None,
@@ -193,12 +193,14 @@ def test_a_bare_command_has_the_defaults_of_every_other_question(named: str, gpu
     read = roofline.parse_command(BARE[named], gpu)
     found = deployment_of_command(BARE[named], gpu)
     device = machines.gpu(gpu)
-    assert found == deployed(networks.architecture("llama-3.1-8b"), device, None, engine=named)
+    assert found == make_deployment(
+        networks.architecture("llama-3.1-8b"), device, None, engine=named
+    )
     # Nothing of the engine's own has to be told to another question.
     same = ["llama-3.1-8b", "--gpu", gpu, "--engine", named]
     for question in ("analyze", "simulate"):
         assert shlex.split(read.metadata[question]) == ["roofline", question, *same]
-    server = server_of(found, Asked(), requests(np.arange(4.0), np.full(4, 500), 100), None)
+    server = server_of(found, ServerOptions(), requests(np.arange(4.0), np.full(4, 500), 100), None)
     known = engine(named)
     assert server.max_sequences == known.sequences_on(device)
     assert server.token_budget == max(known.step_tokens_on(device), server.max_sequences)

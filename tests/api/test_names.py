@@ -9,7 +9,7 @@ from types import FunctionType
 import pytest
 
 from roofline import api
-from roofline.api.lanes import Lanes
+from roofline.api.lanes import ScenarioLanes
 from roofline.study.pricing import Pricing
 from roofline.study.scenario.crossing import grid_of
 from roofline.study.store.chunk import Chunk
@@ -34,7 +34,7 @@ def test_others_are_not() -> None:
 @pytest.mark.slow
 def test_what_prices_a_chunk_brings_no_planner_and_no_tables_of_others(tmp_path: Path) -> None:
     asked = scenario(BATCH, calibration="auto")
-    lanes = Lanes(asked)
+    lanes = ScenarioLanes(asked)
     path = tmp_path / "work"
     path.write_bytes(pickle.dumps((Pricing(asked, grid_of(asked, lanes.found), lanes), CHUNK)))
     code = (

@@ -9,26 +9,26 @@ from roofline import api
 from roofline.api import parameters
 from roofline.api.question import Question, parameters_of, shared
 from roofline.api.setting import Degrees
-from roofline.api.workload import Wanted
+from roofline.api.workload import OfferedLoad
 from roofline.cost.adapters import Lora
 from roofline.cost.deployment import Options
 from roofline.cost.sampling import Sampling
-from roofline.interop.results import Given
+from roofline.interop.results import RunOptions
 from roofline.model.tower import Media
-from roofline.serving.simulate.server import Asked
+from roofline.serving.simulate.server import ServerOptions
 from roofline.serving.workload import Workload
 
 RECORDS: dict[str, type[Question]] = {
     "analyze": parameters.Analysis,
     "compare": parameters.Comparison,
-    "compare_measured": parameters.Measured,
-    "disaggregate": parameters.Pools,
-    "layouts": parameters.Layouts,
+    "compare_measured": parameters.MeasuredComparison,
+    "disaggregate": parameters.PoolComparison,
+    "layouts": parameters.LayoutComparison,
     "paging": parameters.Paging,
     "plan": parameters.Planning,
-    "serve_command": parameters.Serving,
+    "serve_command": parameters.ServeCommandQuestion,
     "simulate": parameters.Simulation,
-    "speculate": parameters.Drafting,
+    "speculate": parameters.DraftComparison,
 }
 
 
@@ -68,7 +68,7 @@ def test_a_docstring_has_the_words_and_the_unit_of_a_parameter() -> None:
 def test_a_question_may_state_a_parameter_anew() -> None:
     assert parameters_of(parameters.Batch)["batch"][1].default == 16
     assert parameters_of(parameters.Paging)["batch"][1].default == 256
-    assert parameters_of(parameters.Pools)["batch"][1].default == 64
+    assert parameters_of(parameters.PoolComparison)["batch"][1].default == 64
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,13 @@ def test_a_question_may_state_a_parameter_anew() -> None:
         (Lora, parameters.Analysis, set()),
         (Media, parameters.Analysis, {"after"}),
         (Degrees, parameters.Analysis, {"spelled"}),
-        (Wanted, parameters.Simulation, {"media"}),
-        (Asked, parameters.Simulation, {"sharing", "tier_bytes", "disk_bytes", "pool_bytes"}),
-        (Given, parameters.Measured, set()),
+        (OfferedLoad, parameters.Simulation, {"media"}),
+        (
+            ServerOptions,
+            parameters.Simulation,
+            {"sharing", "tier_bytes", "disk_bytes", "pool_bytes"},
+        ),
+        (RunOptions, parameters.MeasuredComparison, set()),
     ],
 )
 def test_what_is_handed_on_by_name_has_the_names_of_the_question(

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from roofline.api.validated import validated_kernels, validated_serving
-from roofline.bench.columns import Refused
-from roofline.bench.end_to_end.cases import METRICS, Unread
+from roofline.bench.columns import RefusedRows
+from roofline.bench.end_to_end.cases import METRICS, UnreadRow
 from roofline.bench.end_to_end.result import EndToEnd, Metric
 from roofline.bench.validation import Validation
 from roofline.report.scored import scored_figures
@@ -36,7 +36,7 @@ def kernels(file: Path) -> Result:
         np.array([0.5, 1.0, 0.5, NAN]),
         np.array([0.1, 0.1, 0.1, NAN]),
         np.array(["fitted"] * 3 + [""], dtype=object),
-        (Refused("gpu=b", np.array([3]), "nothing like it"),),
+        (RefusedRows("gpu=b", np.array([3]), "nothing like it"),),
     )
     return validated_kernels(found, list(found.grouped(["gpu"])), file)
 
@@ -69,7 +69,7 @@ def test_rates_are_of_each_device_and_other_kinds_are_not_drawn(file: Path) -> N
     none = Metric(*np.full((3, 3), NAN))
     metrics = {name: rate if name == "throughput_tok_s" else none for name in METRICS}
     texts = ("x",) * 3
-    refused = (Unread(0, "no time"), Unread(1, "no time"))
+    refused = (UnreadRow(0, "no time"), UnreadRow(1, "no time"))
     kinds = ("ok", "ok", "suspect")
     found = EndToEnd(3, metrics, np.ones(3, np.bool_), texts, texts, texts, refused, kinds)
     result = validated_serving(found, frame, [], file)

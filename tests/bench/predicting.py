@@ -12,9 +12,9 @@ from roofline.bench.calibrating import roofline
 from roofline.bench.engine import footprint
 from roofline.bench.forms import NUMPY, columns, form_of
 from roofline.bench.held_out import DEVIATIONS
-from roofline.bench.probe import Point
+from roofline.bench.probe import ProbePoint
 from roofline.bench.profile import Profile
-from roofline.bench.published import Published, of_run
+from roofline.bench.published import PublishedRates, of_run
 from roofline.bench.records import WORK, Record
 from roofline.cost.kernels.form import Dims, Machine
 from roofline.cost.kernels.form import predict as predict_rows
@@ -43,7 +43,7 @@ class Prediction:
         return self.seconds / width, self.seconds * width
 
 
-def touched(kernels: Iterable[tuple[Point, float]]) -> float:
+def touched(kernels: Iterable[tuple[ProbePoint, float]]) -> float:
     """Bytes that kernels touch between two uses of a weight or a cache, run over and over. [B]
 
     That is every weight and every cache. Activations are written over from kernel to kernel, and
@@ -54,7 +54,7 @@ def touched(kernels: Iterable[tuple[Point, float]]) -> float:
 
 
 def predict(
-    profile: Profile, kernels: Sequence[tuple[Point, float]], reuse: float | None = None
+    profile: Profile, kernels: Sequence[tuple[ProbePoint, float]], reuse: float | None = None
 ) -> Prediction:
     """Time of kernels, each so many times.
 
@@ -91,19 +91,19 @@ def predict(
     return Prediction(total, spread, BASES[worst])
 
 
-def naive(machine: Machine, kernels: Iterable[tuple[Point, float]]) -> float:
+def naive(machine: Machine, kernels: Iterable[tuple[ProbePoint, float]]) -> float:
     """The same by the roofline at given rates: the larger of arithmetic and traffic. [s]"""
     return sum(times * float(roofline(dims_of(point), machine)[0]) for point, times in kernels)
 
 
-def _wired(point: Point) -> bool:
+def _wired(point: ProbePoint) -> bool:
     return point.probe.kind == "collective"
 
 
 def dims_of(
-    point: Point,
+    point: ProbePoint,
     form: str = "",
-    published: Published | None = None,
+    published: PublishedRates | None = None,
     reuse: float = math.inf,
 ) -> Dims:
     """A point as a form sees it.
@@ -115,7 +115,7 @@ def dims_of(
         reuse: Touched between two uses of what is streamed, if the point streams anything. [B]
     """
     work = point.probe.work(point.at)
-    own = footprint(Point(point.probe, point.at, "warm"), 0.0).total_bytes
+    own = footprint(ProbePoint(point.probe, point.at, "warm"), 0.0).total_bytes
     row = Record(
         point.name,
         point.probe.name,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from roofline.bench.backend import Launch, Pool, Sizes, Timer, missing
-from roofline.bench.engine import Measurement
-from roofline.bench.probe import Loaded, Maker, Point, Probe, Shape
+from roofline.bench.backend import ArrayPool, Launch, Sizes, Timer, missing
+from roofline.bench.engine import PointTimes
+from roofline.bench.probe import LoadedProbe, Maker, Probe, ProbePoint, Shape
 from roofline.cost.work import Work
 
 LAUNCHED: list[Any] = []
@@ -43,14 +43,14 @@ def probe(name: str = "toy", version: int = 1, sizes: Sequence[int] = (64, 256, 
 
 def made(found: Probe, at: Shape, xp: Any = np) -> dict[str, Any]:
     """Arguments of one run of a probe, in memory of their own."""
-    sizes, pool = Sizes(), Pool(xp)
+    sizes, pool = Sizes(), ArrayPool(xp)
     found.arguments(sizes, at)
     pool.reserve(sizes.numbers, sizes.room)
     return dict(found.arguments(pool, at))
 
 
-def loaded(found: Probe) -> Loaded:
-    return Loaded(found, Path(f"{found.name}.py"), "0123456789abcdef")
+def loaded(found: Probe) -> LoadedProbe:
+    return LoadedProbe(found, Path(f"{found.name}.py"), "0123456789abcdef")
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Clockwork:
     held: Sequence[str] = ()
     asked: list[int] = field(default_factory=list)
 
-    def refusal(self, point: Point) -> str:
+    def refusal(self, point: ProbePoint) -> str:
         return missing(point.probe)
 
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
@@ -103,6 +103,6 @@ class Clockwork:
         pass
 
 
-def measurement(point: Point, *samples: float, stopped: str = "converged") -> Measurement:
+def measurement(point: ProbePoint, *samples: float, stopped: str = "converged") -> PointTimes:
     times = samples or (2.0, 1.0, 3.0)
-    return Measurement(point, samples=times, runs=1, sets=1, reuse=1024.0, stopped=stopped)
+    return PointTimes(point, samples=times, runs=1, sets=1, reuse=1024.0, stopped=stopped)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from roofline.bench import campaign
-from roofline.bench.backend import Launch, Place, Timer
+from roofline.bench.backend import Launch, ProbePlace, Timer
 from roofline.bench.capacity import HAD
-from roofline.bench.clock import Noise
+from roofline.bench.clock import MachineNoise
 from roofline.bench.probe import Probe
 from roofline.bench.published import Processor, of_processor
 from tests.bench.probes import Clockwork
@@ -71,8 +71,12 @@ def steady() -> Iterator[None]:
     """NumPy runs on such a processor, whose clock is everybody's."""
     backend = Steady(cache_bytes=TOY.cache_bytes, memory_bytes=2.0**26, span_s=3e-4)
     about = {**campaign.describe(TOY, 1, "processor"), HAD: str(int(TOY.cache_bytes))}
-    where = Place(
-        backend, of_processor(TOY, 1), about, lambda: Noise(0.0, 0.0, 0.0), "Toy, 1 thread(s)"
+    where = ProbePlace(
+        backend,
+        of_processor(TOY, 1),
+        about,
+        lambda: MachineNoise(0.0, 0.0, 0.0),
+        "Toy, 1 thread(s)",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(campaign, "numpy_place", lambda: where)

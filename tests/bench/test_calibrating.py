@@ -9,12 +9,12 @@ import pytest
 from roofline.bench.calibrating import fit_probe, fit_records
 from roofline.bench.calibrations import find as find_profile
 from roofline.bench.clock import OTHERS
-from roofline.bench.engine import Measurement
-from roofline.bench.probe import Point, find, points
-from roofline.bench.profile import Fitted, Profile, profile, text, write
+from roofline.bench.engine import PointTimes
+from roofline.bench.probe import ProbePoint, find, points
+from roofline.bench.profile import FittedProbe, Profile, profile, text, write
 from roofline.bench.profile_file import load
-from roofline.bench.published import Published
-from roofline.bench.records import WORK, Header, Record, Records
+from roofline.bench.published import PublishedRates
+from roofline.bench.records import WORK, Record, Records, RunHeader
 from roofline.cost.kernels.form import Machine, seconds
 from roofline.cost.kernels.processor import FORMS, OF_KIND
 from roofline.errors import DocumentError, MissingRateError, UnknownNameError
@@ -22,7 +22,7 @@ from roofline.records import replace
 from tests.bench.predicting import dims_of, naive, predict, touched
 
 MACHINE = Machine(128e9, 307.2e9, 2.0**25, 0.0, 1.0)
-PUBLISHED = Published("cpu-generic", MACHINE)
+PUBLISHED = PublishedRates("cpu-generic", MACHINE)
 PLANTED: Mapping[str, Mapping[str, float]] = {
     "gemm": {
         "start": 4e-6,
@@ -150,9 +150,9 @@ def test_noise_in_the_times_widens_the_interval_and_not_the_constants() -> None:
     assert 0.6 <= noisy.inside <= 0.95
 
 
-def header(*names: str) -> Header:
+def header(*names: str) -> RunHeader:
     environment = {"machine": "toy", "processor": "Toy", "threads": "1", "date": "2025-01-01"}
-    return Header.model_validate(
+    return RunHeader.model_validate(
         {
             "schema_version": 2,
             "run": "0123456789",
@@ -258,7 +258,7 @@ def test_a_constant_outside_its_bounds_is_refused_at_its_place(
 ) -> None:
     compute = {**found.fits["gemm"].model.constants, "compute": 1e15}
     model = replace(found.fits["gemm"].model, constants=compute)
-    fits: dict[str, Fitted] = {"gemm": replace(found.fits["gemm"], model=model)}
+    fits: dict[str, FittedProbe] = {"gemm": replace(found.fits["gemm"], model=model)}
     write(replace(found, fits=fits), tmp_path / "c.yaml")
     with pytest.raises(DocumentError, match=r"c.yaml:\d+:\d+: compute cannot be 1.00 PFLOP/s"):
         load(tmp_path / "c.yaml")
@@ -276,8 +276,8 @@ def test_the_user_s_own_calibrations_come_first(
 
 
 def test_kernels_in_a_row_take_the_sum_and_spread_less_than_one(found: Profile) -> None:
-    gemm = Point(find("gemm").probe, {"m": 100, "n": 700, "k": 700}, "cold")
-    norm = Point(find("rmsnorm").probe, {"m": 100, "width": 700}, "warm")
+    gemm = ProbePoint(find("gemm").probe, {"m": 100, "n": 700, "k": 700}, "cold")
+    norm = ProbePoint(find("rmsnorm").probe, {"m": 100, "width": 700}, "warm")
     one, other = predict(found, [(gemm, 1.0)]), predict(found, [(norm, 3.0)])
     both = predict(found, [(gemm, 1.0), (norm, 3.0)])
     assert both.seconds == pytest.approx(one.seconds + other.seconds)
@@ -290,8 +290,8 @@ def test_kernels_in_a_row_take_the_sum_and_spread_less_than_one(found: Profile) 
 
 def test_shapes_between_those_measured_are_interpolated(found: Profile) -> None:
     probe = find("gemm").probe
-    inside = Point(probe, {"m": 100, "n": 700, "k": 700}, "cold")
-    outside = Point(probe, {"m": 100, "n": 10**6, "k": 700}, "cold")
+    inside = ProbePoint(probe, {"m": 100, "n": 700, "k": 700}, "cold")
+    outside = ProbePoint(probe, {"m": 100, "n": 10**6, "k": 700}, "cold")
     assert predict(found, [(inside, 1.0)]).basis == "interpolated"
     beyond = predict(found, [(outside, 1.0)])
     assert beyond.basis == "extrapolated"
@@ -299,10 +299,10 @@ def test_shapes_between_those_measured_are_interpolated(found: Profile) -> None:
 
 
 def test_what_a_step_touches_between_two_uses_is_its_weights_and_caches() -> None:
-    gemm = Point(find("gemm").probe, {"m": 3, "n": 100, "k": 50}, "cold")
-    norm = Point(find("rmsnorm").probe, {"m": 3, "width": 100}, "warm")
+    gemm = ProbePoint(find("gemm").probe, {"m": 3, "n": 100, "k": 50}, "cold")
+    norm = ProbePoint(find("rmsnorm").probe, {"m": 3, "width": 100}, "warm")
     heads = {"count": 2, "heads": 4, "kv_heads": 2, "head_dim": 8, "context": 10}
-    attention = Point(find("decode-attention").probe, heads, "cold")
+    attention = ProbePoint(find("decode-attention").probe, heads, "cold")
     weights, gain, cache = 4 * 100 * 50, 4 * 100, 4 * 2 * 2 * 2 * 8 * (10 + 1)
     found = touched([(gemm, 6.0), (norm, 2.0), (attention, 3.0)])
     assert found == pytest.approx(6 * weights + 2 * gain + 3 * cache, rel=0.1)
@@ -328,8 +328,8 @@ def test_weights_and_caches_are_as_near_as_what_is_touched_between_their_uses(na
 
 
 def test_activations_do_not_care_for_what_else_a_step_touches(found: Profile) -> None:
-    norm = [(Point(find("rmsnorm").probe, {"m": 100, "width": 700}, "warm"), 1.0)]
-    gemm = [(Point(find("gemm").probe, {"m": 1, "n": 700, "k": 700}, "cold"), 1.0)]
+    norm = [(ProbePoint(find("rmsnorm").probe, {"m": 100, "width": 700}, "warm"), 1.0)]
+    gemm = [(ProbePoint(find("gemm").probe, {"m": 1, "n": 700, "k": 700}, "cold"), 1.0)]
     assert predict(found, norm, 1e9).seconds == predict(found, norm, 1e6).seconds
     assert predict(found, gemm, 1e9).seconds > predict(found, gemm, 1e6).seconds
     assert predict(found, gemm).seconds == predict(found, gemm, touched(gemm)).seconds
@@ -342,7 +342,7 @@ def test_a_kernel_without_a_fit_is_refused(found: Profile) -> None:
 
 
 def test_the_naive_time_is_the_larger_of_both() -> None:
-    point = Point(find("gemm").probe, {"m": 1, "n": 1000, "k": 1000}, "cold")
+    point = ProbePoint(find("gemm").probe, {"m": 1, "n": 1000, "k": 1000}, "cold")
     arithmetic, traffic = 2e6 / MACHINE.flops_per_s, 4 * 1002000 / MACHINE.hbm_bytes_per_s
     assert traffic < arithmetic
     assert naive(MACHINE, [(point, 2.0)]) == pytest.approx(2 * arithmetic)
@@ -352,5 +352,5 @@ def test_the_naive_time_is_the_larger_of_both() -> None:
 
 def test_measurements_know_their_median() -> None:
     point = next(points(find("call").probe))
-    found = Measurement(point, 1, 1, reuse=1.0, samples=(3.0, 1.0, 2.0), stopped="time")
+    found = PointTimes(point, 1, 1, reuse=1.0, samples=(3.0, 1.0, 2.0), stopped="time")
     assert found.median.value == 2.0

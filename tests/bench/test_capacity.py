@@ -7,8 +7,8 @@ import pytest
 
 from roofline.bench.backend import Launch, Timer
 from roofline.bench.capacity import HAD, as_measured, capacity, look
-from roofline.bench.published import Published
-from roofline.bench.records import Header, Record, Records
+from roofline.bench.published import PublishedRates
+from roofline.bench.records import Record, Records, RunHeader
 from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.processor import missed
 from roofline.cost.work import Array
@@ -71,7 +71,7 @@ def record(size: float, probe: str = "read") -> Record:
 
 
 def test_a_machine_has_the_capacity_that_its_rows_tell() -> None:
-    nominal = Published("cpu-generic", Machine(1e11, 1e11, NOMINAL, 0.0, 1.0))
+    nominal = PublishedRates("cpu-generic", Machine(1e11, 1e11, NOMINAL, 0.0, 1.0))
     had = {HAD: str(2.0**24)}
     found = as_measured(nominal, run(had, [record(size) for size in SIZES]))
     assert np.log2(found.machine.l2_bytes) == pytest.approx(26.0, abs=0.25)
@@ -84,4 +84,4 @@ def test_a_machine_has_the_capacity_that_its_rows_tell() -> None:
 def run(environment: Mapping[str, str], rows: Sequence[Record]) -> Records:
     about = {"schema_version": 2, "run": "0123456789", "provider": "numpy", "probes": {}}
     told = {"machine": "here", "date": "2026-01-01", **environment}
-    return Records(Header.model_validate({**about, "environment": told}), tuple(rows))
+    return Records(RunHeader.model_validate({**about, "environment": told}), tuple(rows))

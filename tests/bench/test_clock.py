@@ -8,7 +8,7 @@ import pytest
 
 from roofline.bench import clock, published
 from roofline.bench.backend import Launch, Timer
-from roofline.bench.clock import EVERY, Noise, NumpyBackend, Quiet, noise, threads
+from roofline.bench.clock import EVERY, MachineNoise, NumpyBackend, Quiet, noise, threads
 
 
 def backend(threads: int = 1) -> NumpyBackend:
@@ -74,7 +74,7 @@ class Disturbed:
         return ("others",) if self.slow and self.asked % 4 else ()
 
 
-def noise_of(machine: Disturbed, monkeypatch: pytest.MonkeyPatch) -> Noise:
+def noise_of(machine: Disturbed, monkeypatch: pytest.MonkeyPatch) -> MachineNoise:
     """A tenth of a second of its clock."""
     for name in ("perf_counter", "process_time"):
         monkeypatch.setattr(time, name, lambda: machine.now)
@@ -102,12 +102,12 @@ def test_a_core_that_others_slow_down_most_of_the_time_is_not_calm(
 
 
 def test_noise_is_told_in_percent() -> None:
-    assert "differed by 2.0%" in str(Noise(0.01, 0.02, 0.3))
-    assert "had the core for 30% of the time" in str(Noise(0.01, 0.02, 0.3))
-    assert Noise(0.5, 0.0, 0.2).calm
-    assert not Noise(0.0, 0.0, 0.4).calm
-    assert not Noise(0.01, 0.5, 0.0).calm
-    assert Noise(0.5, 0.0, 0.5).lost == 0.75
+    assert "differed by 2.0%" in str(MachineNoise(0.01, 0.02, 0.3))
+    assert "had the core for 30% of the time" in str(MachineNoise(0.01, 0.02, 0.3))
+    assert MachineNoise(0.5, 0.0, 0.2).calm
+    assert not MachineNoise(0.0, 0.0, 0.4).calm
+    assert not MachineNoise(0.01, 0.5, 0.0).calm
+    assert MachineNoise(0.5, 0.0, 0.5).lost == 0.75
 
 
 def ticking(pieces: Sequence[float]) -> Callable[[], float]:

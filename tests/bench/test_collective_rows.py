@@ -9,8 +9,8 @@ import pytest
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.exchange_rows import FEW, LEAST, collective_groups
-from roofline.bench.kernel_rows import Group
-from roofline.bench.predictors import Predicted
+from roofline.bench.kernel_rows import RowGroup
+from roofline.bench.predictors import PredictedTimes
 from roofline.bench.validation import validate
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import LayoutError, RooflineError, UnknownNameError
@@ -26,7 +26,7 @@ BASE = {
 }
 
 
-def groups(*changes: Mapping[str, object]) -> list[Group]:
+def groups(*changes: Mapping[str, object]) -> list[RowGroup]:
     rows, refused = prepared("collective", pd.DataFrame([{**BASE, **c} for c in changes]))
     assert not refused
     return list(collective_groups(rows))
@@ -112,9 +112,9 @@ def test_a_validation_fits_together_what_the_calibrations_do() -> None:
     rows += [{**row, "dtype": "int8"} for row in rows]
     sizes: list[int] = []
 
-    def seen(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
+    def seen(groups: Sequence[RowGroup]) -> Iterator[PredictedTimes | RooflineError]:
         sizes.extend(map(len, groups))
-        yield from (Predicted(each.measured, np.ones(len(each)), "") for each in groups)
+        yield from (PredictedTimes(each.measured, np.ones(len(each)), "") for each in groups)
 
     found = validate("collective", pd.DataFrame(rows), seen)
     assert sizes == [4]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.bench.backend import ALIGNMENT, Pool, Sizes, padded
+from roofline.bench.backend import ALIGNMENT, ArrayPool, Sizes, padded
 from roofline.bench.elements import STORED, bf16, fp8, random, stored
 from roofline.bench.probe import Maker
 from roofline.errors import InputError
@@ -50,7 +50,7 @@ def test_an_unknown_type_is_refused() -> None:
 
 
 def test_a_pool_gives_arrays_of_several_types_that_do_not_overlap() -> None:
-    sizes, pool = Sizes(), Pool(np)
+    sizes, pool = Sizes(), ArrayPool(np)
 
     def both(make: Maker) -> list[Any]:
         return [
@@ -71,7 +71,7 @@ def test_a_pool_gives_arrays_of_several_types_that_do_not_overlap() -> None:
 
 
 def test_a_pool_makes_room_when_types_together_are_too_large() -> None:
-    pool = Pool(np, memory_bytes=3.0 * 4096)
+    pool = ArrayPool(np, memory_bytes=3.0 * 4096)
     pool.reserve({"fp32": 512}, 4096)
     first = pool.normal(512)
     pool.reserve({"fp32": 512, "bf16": 512}, 4096)
@@ -89,7 +89,7 @@ def test_a_constant_is_made_once_for_a_point() -> None:
         made.append(count)
         return np.arange(count, dtype=np.int32)
 
-    pool = Pool(np)
+    pool = ArrayPool(np)
     pool.reserve({}, 0)
     assert pool.constant(build, 4) is pool.constant(build, 4)
     assert pool.constant(build, 5).tolist() == [0, 1, 2, 3, 4]

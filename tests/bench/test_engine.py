@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from roofline.bench.backend import CaptureError, Launch, Pool, Sizes, Timer
+from roofline.bench.backend import ArrayPool, CaptureError, Launch, Sizes, Timer
 from roofline.bench.engine import AFTER, LOST, footprint, measure, run
-from roofline.bench.probe import Point, points
+from roofline.bench.probe import ProbePoint, points
 from roofline.bench.stopping import Stop
 from roofline.errors import InputError
 from roofline.records import replace
 from tests.bench.probes import LAUNCHED, Clockwork, probe
 
 
-def at(size: int, state: str) -> Point:
+def at(size: int, state: str) -> ProbePoint:
     return next(p for p in points(probe(sizes=(size,))) if p.state == state)
 
 
@@ -30,7 +30,7 @@ def test_cold_sets_fill_the_cache_three_times() -> None:
 
 
 def test_near_sets_stay_in_the_cache() -> None:
-    point = Point(at(256, "cold").probe, {"size": 256}, "near")
+    point = ProbePoint(at(256, "cold").probe, {"size": 256}, "near")
     assert footprint(point, 2.0**15).sets == 4
     assert footprint(point, 2.0**15).total_bytes < 2.0**15 / 2
 
@@ -53,7 +53,7 @@ def test_sets_keep_to_the_memory() -> None:
 
 
 def test_sizes_count_what_a_pool_then_gives() -> None:
-    sizes, pool = Sizes(), Pool(np)
+    sizes, pool = Sizes(), ArrayPool(np)
     point = at(100, "warm")
     point.probe.arguments(sizes, point.at)
     pool.reserve(sizes.numbers, sizes.room)
@@ -63,7 +63,7 @@ def test_sizes_count_what_a_pool_then_gives() -> None:
 
 
 def test_numbers_are_normal_and_cannot_be_written_to() -> None:
-    pool = Pool(np)
+    pool = ArrayPool(np)
     pool.reserve({"fp32": 1 << 16}, 0)
     numbers = pool.normal(1 << 16)
     assert abs(float(numbers.mean())) < 0.02
@@ -75,7 +75,7 @@ def test_numbers_are_normal_and_cannot_be_written_to() -> None:
 def test_cold_runs_rotate_what_is_streamed_and_keep_the_rest() -> None:
     LAUNCHED.clear()
     backend = Clockwork()
-    found = measure(at(256, "cold"), backend, Pool(np), Stop(least=12))
+    found = measure(at(256, "cold"), backend, ArrayPool(np), Stop(least=12))
     streamed, kept = zip(*LAUNCHED, strict=True)
     assert found.sets == len(set(streamed)) == 6
     assert len(set(kept)) == 1
@@ -84,20 +84,20 @@ def test_cold_runs_rotate_what_is_streamed_and_keep_the_rest() -> None:
 
 def test_a_sample_spans_enough_for_the_clock() -> None:
     backend = Clockwork(span_s=0.9995e-4)
-    found = measure(at(64, "warm"), backend, Pool(np), Stop())
+    found = measure(at(64, "warm"), backend, ArrayPool(np), Stop())
     assert found.runs == 100
     assert backend.asked[-1] == 100
 
 
 def test_equal_times_converge_after_ten_samples() -> None:
-    found = measure(at(64, "warm"), Clockwork(), Pool(np), Stop())
+    found = measure(at(64, "warm"), Clockwork(), ArrayPool(np), Stop())
     assert (len(found.samples), found.stopped) == (10, "converged")
     assert found.median.half == 0
 
 
 def test_scattered_times_stop_with_the_budget() -> None:
     backend = Clockwork(times=(1.0, 2.0))
-    found = measure(at(64, "warm"), backend, Pool(np), Stop(budget_s=0.0))
+    found = measure(at(64, "warm"), backend, ArrayPool(np), Stop(budget_s=0.0))
     assert (len(found.samples), found.stopped) == (10, "time")
 
 
@@ -240,16 +240,16 @@ def test_short_runs_are_repeated_until_a_sample_spans_enough() -> None:
         def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
             return lambda runs: 1e-6 + 9e-6 / runs
 
-    found = measure(at(64, "warm"), Starting(), Pool(np), Stop())
+    found = measure(at(64, "warm"), Starting(), ArrayPool(np), Stop())
     assert 191 <= found.runs <= 220
     assert found.runs * found.median.value >= 2e-4
 
 
 def test_a_device_is_kept_at_work_before_the_first_sample() -> None:
     point = at(64, "warm")
-    busy = Point(replace(point.probe, busy_s=0.5), point.at, point.state)
+    busy = ProbePoint(replace(point.probe, busy_s=0.5), point.at, point.state)
     backend = Clockwork(times=(1e-3,), passes=2)
-    measure(busy, backend, Pool(np), Stop())
+    measure(busy, backend, ArrayPool(np), Stop())
     assert len(backend.asked) == 3 + 250 + 10
 
 
@@ -265,6 +265,6 @@ def test_what_cannot_be_captured_is_launched_and_says_so() -> None:
             return super().timer(launches)
 
     first = at(64, "warm")
-    assert not measure(first, Refusing(), Pool(np), Stop()).replayed
-    assert measure(first, Refusing(refuses=False), Pool(np), Stop()).replayed
-    assert not measure(first, Clockwork(), Pool(np), Stop()).replayed
+    assert not measure(first, Refusing(), ArrayPool(np), Stop()).replayed
+    assert measure(first, Refusing(refuses=False), ArrayPool(np), Stop()).replayed
+    assert not measure(first, Clockwork(), ArrayPool(np), Stop()).replayed

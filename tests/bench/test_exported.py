@@ -9,11 +9,11 @@ from roofline.bench.calibrating import fit_records
 from roofline.bench.columns import prepared
 from roofline.bench.exported import KINDS, exported
 from roofline.bench.forms import columns
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.bench.prices import PRICES
 from roofline.bench.probe import find, points
 from roofline.bench.published import of_gpu
-from roofline.bench.records import SCHEMA, WORK, Header, ProbeEntry, Record, Records
+from roofline.bench.records import SCHEMA, WORK, ProbeEntry, Record, Records, RunHeader
 from roofline.bench.validation import READERS
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Dims
@@ -49,7 +49,7 @@ def run(name: str) -> Records:
     timed = [
         replace(row, samples=(float(each),) * 10) for row, each in zip(rows, times, strict=True)
     ]
-    header = Header(
+    header = RunHeader(
         schema_version=SCHEMA,
         run="0123456789",
         provider="cupy",
@@ -59,7 +59,7 @@ def run(name: str) -> Records:
     return Records(header, tuple(timed))
 
 
-def read(name: str) -> tuple[list[Group], Dims]:
+def read(name: str) -> tuple[list[RowGroup], Dims]:
     """Groups of the exported rows of a probe, and the columns of its own form."""
     probe, records = find(name).probe, run(name)
     kind = KINDS[probe.kind]

@@ -12,9 +12,9 @@ from roofline.bench.held_out import coverage, errors
 from roofline.cost.kernels.form import (
     EXTRAPOLATED,
     INTERPOLATED,
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Trees,
     log_sd,
@@ -47,9 +47,9 @@ def one_regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> 
 FORM: Final = Form(
     "planted",
     (
-        Constant("launch", 2e-7, 1e-4, 5e-6, "s", "Start."),
-        Constant("compute", 0.1, 1.0, 0.5, "1", "Of the peak."),
-        Constant("memory", 0.1, 1.0, 0.5, "1", "Of the memory's rate."),
+        FormConstant("launch", 2e-7, 1e-4, 5e-6, "s", "Start."),
+        FormConstant("compute", 0.1, 1.0, 0.5, "1", "Of the peak."),
+        FormConstant("memory", 0.1, 1.0, 0.5, "1", "Of the memory's rate."),
     ),
     roofed,
     ("m", "n", "k"),
@@ -95,7 +95,7 @@ def test_what_is_outside_the_bounds_stays_at_the_bound() -> None:
 
 
 def test_a_constant_without_room_is_kept() -> None:
-    fixed = Constant("launch", 3e-6, 3e-6, 3e-6, "s", "Known.")
+    fixed = FormConstant("launch", 3e-6, 3e-6, 3e-6, "s", "Known.")
     form = replace(FORM, constants=(fixed, *FORM.constants[1:]))
     model = fit(form, DIMS, MACHINE, TRUE, families=FAMILIES, residual=False)
     assert model.constants["launch"] == pytest.approx(3e-6, rel=1e-12)

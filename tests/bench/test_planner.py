@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from roofline.bench.engine import footprint
 from roofline.bench.forms import form_of, least
-from roofline.bench.planner import OVERHEAD_S, Plan, plan, seconds, spread
+from roofline.bench.planner import OVERHEAD_S, ProbePlan, plan, seconds, spread
 from roofline.bench.probe import points, probes
 from roofline.bench.stopping import Stop
 from roofline.cost.kernels.form import Machine
@@ -18,7 +18,7 @@ STOP = Stop(budget_s=0.05)
 SHIPPED = [entry.probe for entry in probes() if "numpy" in entry.probe.backends]
 
 
-def planned(budget_s: float, memory_bytes: float = 2.0**31) -> Plan:
+def planned(budget_s: float, memory_bytes: float = 2.0**31) -> ProbePlan:
     backend = Clockwork(cache_bytes=2.0**25, memory_bytes=memory_bytes, span_s=3e-4)
     return plan(SHIPPED, backend, lambda arithmetic: MACHINE, budget_s, STOP)
 

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.bench.calibrating import fit_records
 from roofline.bench.calibrations import calibration_of
 from roofline.bench.held_out import Errors
 from roofline.bench.operators import operators
 from roofline.bench.prices import PRICES, REFERENCES, SUSTAINED
-from roofline.bench.probe import Point, find, probes
-from roofline.bench.profile import Fitted, Profile, write
+from roofline.bench.probe import ProbePoint, find, probes
+from roofline.bench.profile import FittedProbe, Profile, write
 from roofline.bench.published import of_run
 from roofline.bench.records import Record, Records
 from roofline.bench.shipping.files import fit_of, labels
-from roofline.cost.calibration.kernel import Label
+from roofline.cost.calibration.kernel import FitLabel
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.layout import Layout
 from roofline.hardware import catalog
@@ -44,7 +44,7 @@ def test_every_probe_of_a_gpu_prices_something_or_is_held_against_others() -> No
 def test_every_operator_has_a_probe_or_a_reason(named: str) -> None:
     model, _, weights = named.partition(":")
     network, device = architecture(model), catalog.gpu("h100-sxm")
-    deployment = deployed(network, device, None, Layout(tp=8), weights=weights or None)
+    deployment = make_deployment(network, device, None, Layout(tp=8), weights=weights or None)
     rows = list(operators(deployment))
     assert len({name for name, *_ in rows}) == len(rows) > 15
     assert all(found for *_, found in rows)
@@ -57,13 +57,13 @@ def test_the_fastest_attention_that_was_measured_stands_for_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROOFLINE_HOME", str(tmp_path))
-    like = fit_of(Label("h100-sxm", "vllm", "prefill-attention", "bfloat16-bfloat16"))
+    like = fit_of(FitLabel("h100-sxm", "vllm", "prefill-attention", "bfloat16-bfloat16"))
     known = Errors(0.03, 0.04, 0.09)
 
-    def fitted(name: str, scale: float) -> Fitted:
+    def fitted(name: str, scale: float) -> FittedProbe:
         model = replace(like.model, scale=scale, source="my own")
         kind = "prefill-attention"
-        return Fitted(name, 1, kind, like.arithmetic, "prefill", model, known, known, 0.8)
+        return FittedProbe(name, 1, kind, like.arithmetic, "prefill", model, known, known, 0.8)
 
     for fastest in ("torch-cudnn", "flash-prefill"):
         scales = {"torch-flash": 2.0, "torch-cudnn": 3.0, "flash-prefill": 4.0, fastest: 1.5}
@@ -90,7 +90,7 @@ def test_products_are_priced_by_the_rate_at_the_power_limit(
     taken = 2.0 * 8192.0**3 / (0.6 * 989.4e12)
     row: Record = replace(
         point,
-        point=Point(large, at, "cold").name,
+        point=ProbePoint(large, at, "cold").name,
         probe=large.name,
         at=at,
         work={name: float(getattr(work, name)) for name in point.work},

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from roofline.bench.backend import Pool
-from roofline.bench.probe import Point, find, load, points, probes
+from roofline.bench.backend import ArrayPool
+from roofline.bench.probe import ProbePoint, find, load, points, probes
 from roofline.content import shipped
 from roofline.cost.kernels.processor import OF_KIND
 from roofline.errors import DocumentError, UnknownNameError
@@ -117,7 +117,7 @@ def test_a_shipped_probe_does_what_its_docstring_says(name: str) -> None:
     """Every probe runs, on arguments that it does not change, and has a kind that is fitted."""
     found = find(name).probe
     point = min(points(found), key=lambda p: float(p.probe.work(p.at).hbm_bytes))
-    pool = Pool(np)
+    pool = ArrayPool(np)
     pool.reserve({"fp32": 1 << 22}, 1 << 24)
     arguments = found.arguments(pool, point.at)
     found.launch(np, **arguments)
@@ -129,7 +129,7 @@ def test_a_shipped_probe_does_what_its_docstring_says(name: str) -> None:
 
 
 def run(name: str, **at: int) -> dict[str, np.ndarray]:
-    pool = Pool(np)
+    pool = ArrayPool(np)
     pool.reserve({"fp32": 1 << 20}, 1 << 22)
     found = find(name).probe
     arguments = dict(found.arguments(pool, at))
@@ -197,4 +197,4 @@ def test_regimes_tell_cold_from_warm() -> None:
     assert {point.regime for point in points(found)} == {
         *("small warm", "small cold", "large warm", "large cold")
     }
-    assert Point(found, {"size": 64}, "cold").name == "toy size=64 cold"
+    assert ProbePoint(found, {"size": 64}, "cold").name == "toy size=64 cold"

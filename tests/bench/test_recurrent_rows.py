@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from roofline.bench.columns import prepared
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.bench.shipping.variants import label_of
 from roofline.bench.validation import READERS
 from roofline.cost.kernels import encoder, hyper, pointwise, recurrent
@@ -31,7 +31,7 @@ DECODE = {**GDN, "phase": "decode", "seq_len": 1}
 SCAN = {**PREFILL, "kernel": "chunk_gated_delta_rule"}
 
 
-def groups(kind: str, *rows: Mapping[str, object]) -> list[Group]:
+def groups(kind: str, *rows: Mapping[str, object]) -> list[RowGroup]:
     frame, refused = prepared(kind, pd.DataFrame(list(rows)))
     assert not refused
     return list(READERS[kind](frame))
@@ -66,7 +66,7 @@ def test_one_kernel_scans_alone(kernel: str, alone: int) -> None:
 
 
 def test_few_steps_determine_few_constants() -> None:
-    def steps(rows: int) -> Group:
+    def steps(rows: int) -> RowGroup:
         each = [{**DECODE, "kernel": "step", "batch": batch + 1} for batch in range(rows)]
         (group,) = groups("linear-attention", *each)
         return group

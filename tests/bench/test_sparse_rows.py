@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from roofline.bench.columns import prepared
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.bench.shipping.variants import label_of
 from roofline.bench.sparse_rows import network, sparse_groups
 from roofline.bench.validation import READERS
@@ -36,13 +36,13 @@ MODULE = {
 }
 
 
-def groups(*changes: Mapping[str, object], kind: str = "sparse-attention") -> list[Group]:
+def groups(*changes: Mapping[str, object], kind: str = "sparse-attention") -> list[RowGroup]:
     rows, refused = prepared(kind, pd.DataFrame([{**MODULE, **each} for each in changes]))
     assert not refused
     return list(READERS[kind](rows))
 
 
-def weights(group: Group) -> float:
+def weights(group: RowGroup) -> float:
     shapes = [(group.dims[f"n{i}"][0], group.dims[f"k{i}"][0]) for i in range(sparse.MOST)]
     return float(sum(n * k for n, k in shapes))
 

@@ -22,7 +22,7 @@ from roofline.bench.surface import (
 from roofline.cost.kernels.gemm import TREES
 from roofline.cost.kernels.residual import (
     FINEST,
-    Branches,
+    DecisionTrees,
     Hull,
     asked,
     beyond,
@@ -152,7 +152,7 @@ def test_branches_are_asked_about_coordinates_products_and_waves() -> None:
     np.testing.assert_array_equal(asked(at[:, :1], None), at[:, :1])
 
 
-def walked(trees: Branches, row: Array) -> float:
+def walked(trees: DecisionTrees, row: Array) -> float:
     """Question by question, each answer halving what is left of a tree's leaves."""
     out = 0.0
     for columns, bounds, leaves in zip(trees.columns, trees.bounds, trees.values, strict=True):

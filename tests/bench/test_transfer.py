@@ -9,7 +9,7 @@ from roofline.bench.fit import fit
 from roofline.bench.held_out import CENTRAL, DEVIATIONS, coverage
 from roofline.bench.predictors import cross_transfer, transfer
 from roofline.bench.rows import grouped
-from roofline.cost.kernels.form import TRANSFERRED, Calibrated, log_sd, predict, seconds
+from roofline.cost.kernels.form import TRANSFERRED, FittedForm, log_sd, predict, seconds
 from roofline.errors import InputError
 from roofline.records import replace
 from tests.bench.test_fit import DIMS, FAMILIES, FORM, MACHINE, PLANTED, TRUE, noisy, roofed
@@ -19,7 +19,7 @@ THERE = roofed(DIMS, FASTER, PLANTED)
 
 
 @cache
-def model() -> Calibrated:
+def model() -> FittedForm:
     """The fit that is carried."""
     return fit(FORM, DIMS, MACHINE, TRUE, families=FAMILIES)
 

@@ -14,7 +14,7 @@ import pytest
 
 from roofline.study.executors import executor
 from roofline.study.store.chunk import Chunk
-from roofline.study.store.folder import Progress, Task, run
+from roofline.study.store.folder import Progress, SweepTask, run
 from tests.benchmarks.reference import reference
 
 WORKERS = 2
@@ -43,7 +43,7 @@ def overhead(folder: Path, name: str, workers: int, seconds: float, chunks: int)
     def progress(_: Progress) -> None:
         ends.append(time.perf_counter())
 
-    task = Task("a", ROWS * chunks, ROWS, Waiting(seconds))
+    task = SweepTask("a", ROWS * chunks, ROWS, Waiting(seconds))
     with reference() as loop:
         outcome = run(folder, task, executor(name, workers), progress)
         done = time.perf_counter()

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from roofline.bench.fit import fit
-from roofline.bench.kernel_rows import Group
-from roofline.bench.predictors import Predicted, left_out, one_by_one
+from roofline.bench.kernel_rows import RowGroup
+from roofline.bench.predictors import PredictedTimes, left_out, one_by_one
 from roofline.bench.validation import READERS, validate
-from roofline.cost.kernels.form import Calibrated, log_sd, seconds
+from roofline.cost.kernels.form import FittedForm, log_sd, seconds
 from roofline.cost.work import Array
 from roofline.study.executors import cores
 from tests.benchmarks.reference import reference
@@ -58,7 +58,7 @@ def frame(kind: str, rows: int) -> pd.DataFrame:
     return given.assign(time_s=random.lognormal(-11, 0.1, rows))
 
 
-def fitted(kind: str) -> tuple[object, Group]:
+def fitted(kind: str) -> tuple[object, RowGroup]:
     from roofline.bench.columns import prepared
 
     (group,) = READERS[kind](prepared(kind, frame(kind, FITTED))[0])
@@ -80,11 +80,11 @@ def test_rows_by_a_fitted_model(kind: str) -> None:
     model, _ = fitted(kind)
     rows = frame(kind, MANY)
 
-    def known(group: Group) -> Predicted:
-        assert isinstance(model, Calibrated)
+    def known(group: RowGroup) -> PredictedTimes:
+        assert isinstance(model, FittedForm)
         dims, machine = group.dims, group.machine
         spreads = log_sd(model, dims, machine)
-        return Predicted(seconds(model, dims, machine), spreads, "interpolated")
+        return PredictedTimes(seconds(model, dims, machine), spreads, "interpolated")
 
     with reference() as loop:
         wall, own = time.perf_counter(), time.process_time()

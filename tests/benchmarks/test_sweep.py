@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from roofline.api.setting import deployed, machine_of, network_of
+from roofline.api.setting import machine_of, make_deployment, network_of
 from roofline.cost.layout import parse
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
@@ -25,9 +25,9 @@ from roofline.hardware.catalog import default_node
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
 from roofline.serving.phases import decode_steps
-from roofline.study.sweep.columns import FIGURES, Columns, price
-from roofline.study.sweep.keep import Kept, Objective
-from roofline.study.sweep.points import Axes, Axis, Lane
+from roofline.study.sweep.columns import FIGURES, FigureColumns, price
+from roofline.study.sweep.keep import KeptPoints, SweepObjective
+from roofline.study.sweep.points import Axes, Axis, SweepSlice
 from roofline.study.sweep.prices import ahead, priced, within
 from tests.benchmarks.reference import reference
 
@@ -68,9 +68,9 @@ LANES: Final = tuple(product(MODELS, GPUS, LAYOUTS, FORMATS))
 
 
 OBJECTIVES: Final = (
-    Objective("tpot_s"),
-    Objective("ttft_s"),
-    Objective("throughput_per_gpu_tok_s", largest=True),
+    SweepObjective("tpot_s"),
+    SweepObjective("ttft_s"),
+    SweepObjective("throughput_per_gpu_tok_s", largest=True),
 )
 
 network = cache(network_of)
@@ -94,11 +94,11 @@ def stored(model: str, weights: str) -> Architecture:
     return network(model).stored_as(weights)
 
 
-def lane(number: int, calibration: str) -> Lane:
+def lane(number: int, calibration: str) -> SweepSlice:
     """One deployment of the sweep."""
     model, gpu, layout, (weights, kv) = LANES[number]
     arranged = parse(layout)
-    deployment = deployed(
+    deployment = make_deployment(
         stored(model, weights),
         device(gpu),
         box(gpu, int(arranged.devices)),
@@ -106,10 +106,10 @@ def lane(number: int, calibration: str) -> Lane:
         kv=kv,
         calibration=calibration,
     )
-    return Lane(deployment, AXES)
+    return SweepSlice(deployment, AXES)
 
 
-def looked_up(number: int, calibration: str) -> Columns | None:
+def looked_up(number: int, calibration: str) -> FigureColumns | None:
     """Points of a deployment; None where there is no such."""
     try:
         where = lane(number, calibration)
@@ -127,7 +127,7 @@ def looked_up(number: int, calibration: str) -> Columns | None:
 
 def swept(numbers: range, calibration: str) -> tuple[int, int, NDArray[np.int64], Array, float]:
     """Configurations, feasible ones, the best ones and their objectives; memory in use."""
-    kept, asked = Kept("pareto", (), OBJECTIVES), 0
+    kept, asked = KeptPoints("pareto", (), OBJECTIVES), 0
     count = len(POINTS["batch"])
     for start in range(numbers.start, numbers.stop, TOGETHER):
         some = range(start, min(start + TOGETHER, numbers.stop))

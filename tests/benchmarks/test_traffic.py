@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.interop.traces import stream_trace
 from roofline.records import replace
-from roofline.serving.objectives import Finished, parse_slo
+from roofline.serving.objectives import FinishedRequests, parse_slo
 from roofline.serving.objectives import good as within
 from roofline.serving.traffic.draw import stream
 from roofline.serving.traffic.presets import preset_names, traffic_named
@@ -46,7 +46,7 @@ def test_judging_requests() -> None:
     first = arrival + rng.exponential(0.2, number)
     output = rng.integers(1, 500, number)
     finish = first + output * 0.01
-    served = Finished(arrival, arrival, first, finish, output, output)
+    served = FinishedRequests(arrival, arrival, first, finish, output, output)
     with reference() as loop:
         start = time.process_time()
         share = within(served, parse_slo("ttft=500ms,tpot=50ms")).mean()

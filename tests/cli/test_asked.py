@@ -15,13 +15,13 @@ from roofline.cli.inputs import asked
 QUESTIONS: dict[str, tuple[Callable[..., Any], type[Question]]] = {
     "analyze": (api.analyze, parameters.Analysis),
     "compare": (api.compare, parameters.Comparison),
-    "disaggregate": (api.disaggregate, parameters.Pools),
-    "layouts": (api.layouts, parameters.Layouts),
+    "disaggregate": (api.disaggregate, parameters.PoolComparison),
+    "layouts": (api.layouts, parameters.LayoutComparison),
     "paging": (api.paging, parameters.Paging),
     "plan": (api.plan, parameters.Planning),
-    "serve-command": (api.serve_command, parameters.Serving),
+    "serve-command": (api.serve_command, parameters.ServeCommandQuestion),
     "simulate": (api.simulate, parameters.Simulation),
-    "speculate": (api.speculate, parameters.Drafting),
+    "speculate": (api.speculate, parameters.DraftComparison),
 }
 
 SPELLED = {"offload_weights", "headroom", "confidence"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.bench.engine import Measurement
+from roofline.bench.engine import PointTimes
 from roofline.bench.probe import find, points
 from roofline.bench.profile_file import load
 from roofline.bench.recorder import begin
@@ -54,7 +54,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recorder = begin(folder, "numpy", {"machine": "toy", "date": "2026-01-01", **about}, [loaded])
     for point in list(points(loaded.probe))[:2]:
         recorder.keep(
-            Measurement(point, 1, 1, reuse=1024.0, samples=(1e-6,) * 10, stopped="converged")
+            PointTimes(point, 1, 1, reuse=1024.0, samples=(1e-6,) * 10, stopped="converged")
         )
     return folder
 

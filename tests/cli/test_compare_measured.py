@@ -89,7 +89,7 @@ def test_csv_and_markdown_are_whole(capsys: Captured) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_format_can_be_compared_given_what_it_leaves_out(name: str) -> None:
     from roofline.api.measured_rows import completed
-    from roofline.interop.results import Given, read_results
+    from roofline.interop.results import RunOptions, read_results
 
     asked: dict[str, Any] = dict(REST)
     runs_of_file = [run.scenario for run in read_results(DATA / name)]
@@ -98,7 +98,7 @@ def test_every_format_can_be_compared_given_what_it_leaves_out(name: str) -> Non
         del asked["gpus"]
     if not first.beyond and (not first.load or (first.load == "batch" and not first.concurrency)):
         with pytest.raises(DocumentError) as refused:
-            completed(read_results(DATA / name)[0], Given(**asked))
+            completed(read_results(DATA / name)[0], RunOptions(**asked))
         assert refused.value.hint == "give `concurrency`"
         asked["concurrency"] = 8
     result = roofline.compare_measured(DATA / name, **asked)
@@ -239,13 +239,13 @@ def test_degrees_that_divide_the_devices_are_taken(
     gpus: int | None, tp: int | None, pp: int | None, dp: int | None, group: int
 ) -> None:
     from roofline.api.measured_rows import completed
-    from roofline.interop.results import Given, read_results
+    from roofline.interop.results import RunOptions, read_results
 
     run = read_results(DATA / "vllm_serve.json")[0]
-    told = completed(run, Given(gpu="h100-sxm", gpus=gpus, tp=tp, pp=pp, dp=dp))
+    told = completed(run, RunOptions(gpu="h100-sxm", gpus=gpus, tp=tp, pp=pp, dp=dp))
     assert (told.gpus, told.tp) == (gpus or 8, group)
     with pytest.raises(DocumentError, match="on 7 GPUs: the degrees do not divide them"):
-        completed(run, Given(gpu="h100-sxm", gpus=7, tp=2, pp=pp, dp=dp))
+        completed(run, RunOptions(gpu="h100-sxm", gpus=7, tp=2, pp=pp, dp=dp))
 
 
 def test_what_no_prediction_knows_is_listed_and_the_rest_goes_on(capsys: Captured) -> None:

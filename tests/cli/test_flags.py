@@ -15,14 +15,14 @@ from roofline.table import Derivation, Result, table
 RECORDS: dict[str, type[Question]] = {
     "analyze": parameters.Analysis,
     "compare": parameters.Comparison,
-    "compare-measured": parameters.Measured,
-    "disaggregate": parameters.Pools,
-    "layouts": parameters.Layouts,
+    "compare-measured": parameters.MeasuredComparison,
+    "disaggregate": parameters.PoolComparison,
+    "layouts": parameters.LayoutComparison,
     "paging": parameters.Paging,
     "plan": parameters.Planning,
-    "serve-command": parameters.Serving,
+    "serve-command": parameters.ServeCommandQuestion,
     "simulate": parameters.Simulation,
-    "speculate": parameters.Drafting,
+    "speculate": parameters.DraftComparison,
 }
 
 

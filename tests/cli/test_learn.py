@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import roofline
-from roofline.api import Given, learning
-from roofline.bench.end_to_end.learning import Learnt, learn
-from roofline.bench.end_to_end.replay import Known
+from roofline.api import RunOptions, learning
+from roofline.bench.end_to_end.learning import LearntConstants, learn
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.cli import run
 from roofline.errors import InputError
 from tests.interop.results.test_formats import DATA
@@ -27,9 +27,9 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _learnt_once() -> Iterator[None]:
     """Searches of the same runs are made once."""
-    found: dict[str, Learnt] = {}
+    found: dict[str, LearntConstants] = {}
 
-    def once(rows: list[Known]) -> Learnt:
+    def once(rows: list[PreparedRow]) -> LearntConstants:
         key = repr([each.row for each in rows])
         if key not in found:
             found[key] = learn(rows)
@@ -167,5 +167,5 @@ def test_runs_of_several_engines_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="several engines: sglang, trtllm, vllm"):
         roofline.learn_engine(path)
     with pytest.raises(InputError, match="too few"):
-        roofline.learn_engine(DATA / "llama_bench_old.md", given=Given(
+        roofline.learn_engine(DATA / "llama_bench_old.md", given=RunOptions(
             model="llama-3.1-8b", gpu="rtx-4090", gpus=1))  # fmt: skip

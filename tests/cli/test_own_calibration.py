@@ -10,10 +10,10 @@ import pytest
 from roofline.api import sweep as swept
 from roofline.bench.calibrations import calibration_of
 from roofline.bench.held_out import Errors
-from roofline.bench.profile import Fitted, Profile, write
+from roofline.bench.profile import FittedProbe, Profile, write
 from roofline.bench.shipping.files import fit_of
 from roofline.cli import run
-from roofline.cost.calibration.kernel import Label
+from roofline.cost.calibration.kernel import FitLabel
 from roofline.cost.kernels.decode import KERNELS, USUAL, decode_dims, scheduled
 from roofline.errors import InputError, RooflineError
 from roofline.hardware import catalog as hardware
@@ -54,13 +54,15 @@ def mine(
         "gemm-bf16": ("gemm", "bfloat16", "product-2"),
         "paged-decode": ("decode-attention", "bfloat16-bfloat16", "decode"),
     }
-    fits: dict[str, Fitted] = {}
+    fits: dict[str, FittedProbe] = {}
     for probe in probes:
         kind, variant, form = kinds[probe]
-        shipped = fit_of(Label("h100-sxm", provider, kind, variant))
+        shipped = fit_of(FitLabel("h100-sxm", provider, kind, variant))
         model = replace(shipped.model, scale=scale, source="my own")
         known = Errors(0.03, 0.04, 0.09)
-        fits[probe] = Fitted(probe, 1, kind, shipped.arithmetic, form, model, known, known, 0.8)
+        fits[probe] = FittedProbe(
+            probe, 1, kind, shipped.arithmetic, form, model, known, known, 0.8
+        )
     name = name or f"cupy-{device}"
     profile = Profile(
         name, "cupy", device, date, "0" * 16, {"machine": device}, MACHINE, device, fits

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from roofline.api.saved import read_result, together
+from roofline.api.saved import merge_results, read_result
 from roofline.cli import run
 from roofline.errors import DocumentError, InputError
 from roofline.report import render
@@ -76,10 +76,10 @@ def test_its_page_has_controls_and_its_title_as_text(swept: Path, tmp_path: Path
 
 def test_sweeps_side_by_side_are_told_apart(swept: Path) -> None:
     one = read_result(swept)
-    both = together([one, one])
+    both = merge_results([one, one])
     assert len(both.tables["points"]) == 2 * len(one.tables["points"])
     assert set(both.tables["points"]["scenario"]) == {"one 1", "one 2"}
-    assert together([one]) is one
+    assert merge_results([one]) is one
 
 
 def test_of_very_many_rows_the_best_are_read_and_the_rest_counted(
@@ -99,7 +99,7 @@ def test_of_very_many_rows_the_best_are_read_and_the_rest_counted(
 
 def test_sweeps_side_by_side_say_what_each_asked(swept: Path) -> None:
     one = read_result(swept)
-    both = together([one, one])
+    both = merge_results([one, one])
     assert both.metadata["title"] == "one 1 beside one 2"
     assert both.metadata["summary"][0] == "one 1: <b>One</b>"
     assert set(both.metadata["objectives_of"]) == {"one 1", "one 2"}
@@ -179,7 +179,7 @@ def test_what_is_no_sweep_is_refused(swept: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neither a sweep nor a plan"):
         read_result(tmp_path / "nothing.txt")
     with pytest.raises(InputError, match="not all sweeps"):
-        together([read_result(swept), read_result(saved(tmp_path, plan()))])
+        merge_results([read_result(swept), read_result(saved(tmp_path, plan()))])
     bare = pq.read_table(swept).replace_schema_metadata({KEY: b"{}"})
     assert result_of(bare).metadata["title"] == "sweep"
 

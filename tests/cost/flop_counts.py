@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
 
@@ -24,8 +24,8 @@ class Counted(NamedTuple):
     batched: int
 
     @property
-    def group(self) -> Group:
-        return Group(float(self.batch), float(self.tokens), float(self.past + self.tokens))
+    def group(self) -> SequenceGroup:
+        return SequenceGroup(float(self.batch), float(self.tokens), float(self.past + self.tokens))
 
 
 @cache

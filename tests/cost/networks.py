@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from roofline.cost.collectives import Ranks, Transfer, exchange
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.cost.work import COUNTS, Number, Op, Work
 from roofline.hardware.machine import Gpu, Link, Node
 from roofline.hardware.serving_engine import DeviceDefault, Engine
@@ -111,12 +111,12 @@ def setting(deployment: Deployment) -> Setting:
     )
 
 
-def group(one: Sequences, name: str = "") -> Group:
+def group(one: Sequences, name: str = "") -> SequenceGroup:
     """The same sequences as the engine takes them."""
-    return Group(float(one.number), float(one.new), float(one.context), name)
+    return SequenceGroup(float(one.number), float(one.new), float(one.context), name)
 
 
-def groups(some: Sequence[Sequences]) -> list[Group]:
+def groups(some: Sequence[Sequences]) -> list[SequenceGroup]:
     """A mixed step: each group has a name."""
     return [group(one, str(number)) for number, one in enumerate(some)]
 

@@ -5,7 +5,7 @@ import pytest
 
 from roofline.cost.four_bit import fused_rows
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.hardware.catalog import gpu
 from tests.serving.deployments import on
 
@@ -14,7 +14,7 @@ SHAPES = {"qkv": (D + 2 * 1024, D), "attn-out": (D, D), "gate-up": (2 * F, D), "
 OUTLIERS = 0.001
 
 
-def seconds(weights: str, group: Group) -> float:
+def seconds(weights: str, group: SequenceGroup) -> float:
     given = on(weights=weights)
     ops = step(given, group).values()
     return float(sum(roof(op, given, float(op.repeat)).seconds for op in ops))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from roofline.api.setting import deployed, machine_of, network_of
+from roofline.api.setting import machine_of, make_deployment, network_of
 from roofline.cost.kernels.form import FEW, distinct
-from roofline.cost.step import Group, decode, prefill
-from roofline.serving.stages import through
+from roofline.cost.step import SequenceGroup, decode, prefill
+from roofline.serving.stages import price_step
 from tests.cases import cases
 
 
@@ -27,12 +27,12 @@ def test_every_row_is_the_distinct_row_it_points_at(seed: int) -> None:
 def test_a_grid_is_priced_as_its_rows_are(model: str, group: object) -> None:
     assert callable(group)
     gpu, node = machine_of("h100-sxm", None, None)
-    deployment = deployed(network_of(model), gpu, node, calibration="auto")
+    deployment = make_deployment(network_of(model), gpu, node, calibration="auto")
     batches, contexts = np.meshgrid([1.0, 7.0, 64.0], np.linspace(16, 4000, 3 * FEW).round())
 
     def price(some: slice) -> tuple[np.ndarray, np.ndarray]:
-        asked: Group = group(batches.ravel()[some], contexts.ravel()[some])
-        (stage,) = through(deployment, asked)
+        asked: SequenceGroup = group(batches.ravel()[some], contexts.ravel()[some])
+        (stage,) = price_step(deployment, asked)
         return np.asarray(stage.seconds()), np.asarray(stage.parts.log_sd)
 
     seconds, spread = price(slice(None))

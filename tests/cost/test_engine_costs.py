@@ -22,10 +22,10 @@ from roofline.cost.engine_costs import (
     kind_of,
 )
 from roofline.cost.layout import parse
-from roofline.cost.measured import Measured
+from roofline.cost.measured import MeasuredTime
 from roofline.cost.moe import Routing
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, step
+from roofline.cost.step import SequenceGroup, step
 from roofline.cost.work import ACTIVATED, SHARED, Op, Work
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
@@ -43,7 +43,7 @@ HOPPER, BLACKWELL = gpu("h100-sxm"), gpu("b200-sxm")
 GAINS = KernelGains(
     1.1, 0.9, 1.2, 1.3, 1.4, start=0.5, start_low=0.6, start_pass=0.7, start_experts=0.8
 )
-TEN = Measured(10e-6, 0.1, 2.0, start_s=4e-6)
+TEN = MeasuredTime(10e-6, 0.1, 2.0, start_s=4e-6)
 """A kernel of 10 µs, 4 of them to start."""
 CONSTANTS = [
     name
@@ -71,9 +71,9 @@ class HalfStart:
     name: str = "half a start"
     basis: str = "interpolated"
 
-    def price(self, op: Op, gpu: Gpu) -> Measured:
+    def price(self, op: Op, gpu: Gpu) -> MeasuredTime:
         work = op.work.hbm_bytes / gpu.hbm_bytes_per_s + op.wire_s
-        return Measured(2 * work, 0.1, 2.0, start_s=work)
+        return MeasuredTime(2 * work, 0.1, 2.0, start_s=work)
 
 
 def test_a_decode_step_is_its_kernels_the_step_and_each_sequence() -> None:
@@ -195,8 +195,8 @@ def test_outside_cuda_graphs_kernels_start_as_alone_and_none_is_shorter_than_its
     gains = eager(GAINS)
     assert (gains.dense, gains.experts, gains.attention, gains.interconnect) == (1.1, 1.2, 1.3, 1.4)
     assert gains.seconds(op, TEN) == pytest.approx(10.6e-6)
-    assert gains.seconds(op, Measured(5e-6, 0.1, 2.0)) == LAUNCH_S
-    both = gains.seconds(op, Measured(np.array([5e-6, 0.0]), 0.1, 2.0))
+    assert gains.seconds(op, MeasuredTime(5e-6, 0.1, 2.0)) == LAUNCH_S
+    both = gains.seconds(op, MeasuredTime(np.array([5e-6, 0.0]), 0.1, 2.0))
     assert np.array_equal(both, [LAUNCH_S, 0.0])
     known = replace(on(), calibration=HalfStart(CHANGED))
     apart = replace(known, options=replace(known.options, cuda_graphs=False))
@@ -257,7 +257,7 @@ def test_no_engine_changes_nothing(network: Any, device: Gpu) -> None:
 
 def test_without_an_engine_a_step_is_the_sum_of_its_kernels() -> None:
     deployment = replace(on("mixtral-8x7b", tp=2), calibration=HalfStart())
-    ops = step(deployment, [Group(16.0, 1.0, 500.0, "d")])
+    ops = step(deployment, [SequenceGroup(16.0, 1.0, 500.0, "d")])
     alone = sum(float(HalfStart().price(op, HOPPER).seconds) * op.repeat for op in ops.values())
     assert float(seconds(ops, deployment)) == pytest.approx(alone, rel=1e-12)
 
@@ -266,7 +266,7 @@ def step_times(deployment: Deployment, profile: EngineProfile) -> list[float]:
     """Steps that decode, that prefill, the wait before them, and what a cold start adds. [s]"""
     priced = replace(deployment, calibration=HalfStart(profile))
     costs = priced.engine_costs
-    many, prompt = Group(16.0, 1.0, 500.0, "d"), Group(1.0, 256.0, 256.0, "p")
+    many, prompt = SequenceGroup(16.0, 1.0, 500.0, "d"), SequenceGroup(1.0, 256.0, 256.0, "p")
     decode, prefill = (float(seconds(step(priced, [each]), priced)) for each in (many, prompt))
     return [
         float(costs.decode_step(decode, 16)),
@@ -319,7 +319,7 @@ def test_gains_reach_the_price_of_an_operator() -> None:
     """Half of the start of a kernel that is half a start makes three quarters of it."""
     deployment = replace(on(), calibration=HalfStart())
     (op,) = (
-        each for each in step(deployment, [Group(1.0, 1.0, 9.0, "d")]).values()
+        each for each in step(deployment, [SequenceGroup(1.0, 1.0, 9.0, "d")]).values()
         if each.name == "qkv"
     )  # fmt: skip
     carried = replace(on(device="b200-sxm"), calibration=HalfStart(EngineProfile(start=0.5)))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cost.attention import attention, keys_read, naive_attention, pairs
-from roofline.cost.step import Group, step
+from roofline.cost.step import SequenceGroup, step
 from roofline.cost.work import COUNTS, Work
 from roofline.model.catalog import architecture
 from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS
@@ -59,7 +59,7 @@ def _exact_pairs(new: int, context: int, window: int | None, *, square: bool) ->
 @pytest.mark.parametrize("as_", [int, float, np.int64, lambda x: np.array([x])])
 def test_a_step_of_integers_beyond_64_bits_is_right(as_: Callable[..., Any]) -> None:
     deployment = deployed(dense(), logits="all")
-    many = Group(as_(2**24), as_(HUGE), as_(HUGE))
+    many = SequenceGroup(as_(2**24), as_(HUGE), as_(HUGE))
     tokens = 2**24 * HUGE
     matrices = 2 * (24 * (8 * 8) + 32 * 24 + 24 * 80 + 40 * 24) + 56 * 24
     exact = 2 * tokens * matrices + 2**24 * 2 * 4 * 4 * 8 * (HUGE * (HUGE + 1) // 2)
@@ -109,12 +109,12 @@ def test_no_count_of_any_network_wraps_at_the_largest_numbers_that_are_taken(
     deployment = deployed(architecture(name), logits=logits)
     count, new, context = (np.array(column) for column in zip(*LARGEST, strict=True))
     assert count.dtype == new.dtype == context.dtype == np.int64
-    columns = step(deployment, Group(count, new, context))
+    columns = step(deployment, SequenceGroup(count, new, context))
     real = count.astype(np.float64), new.astype(np.float64), context.astype(np.float64)
-    floats = step(deployment, Group(*real))
+    floats = step(deployment, SequenceGroup(*real))
     for row, numbers in enumerate(LARGEST):
         # Of all operators: which ones a row has is told by zeros where others have more.
-        alone = total(step(deployment, Group(*numbers)))
+        alone = total(step(deployment, SequenceGroup(*numbers)))
         exact = [float(getattr(alone, each)) for each in COUNTS]
         assert row or max(exact) > 2**63
         for found in (columns, floats):
@@ -124,7 +124,7 @@ def test_no_count_of_any_network_wraps_at_the_largest_numbers_that_are_taken(
 def test_bytes_of_a_cache_at_the_largest_numbers_are_exact() -> None:
     """Bytes of keys and values: 2 · layers · heads · width of a head · 2 B for each token."""
     deployment = deployed(architecture("llama-3.1-8b"))
-    step_of = step(deployment, Group(MOST_SEQUENCES, 1, MOST_TOKENS))
+    step_of = step(deployment, SequenceGroup(MOST_SEQUENCES, 1, MOST_TOKENS))
     read = sum(int(op.repeat) * int(op.work.kv_bytes) for op in step_of.values())
     stored = 2 * 32 * 8 * 128 * 2
     assert read == stored * (MOST_SEQUENCES * MOST_TOKENS + MOST_SEQUENCES)

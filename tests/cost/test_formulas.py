@@ -12,7 +12,7 @@ from roofline.cost.deployment import Deployment, Offload, Options
 from roofline.cost.layout import Layout, pipeline
 from roofline.cost.memory import kept, layer_parts, outside_parts
 from roofline.cost.sampling import Sampling
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.cost.work import COUNTS, Array, Op
 from roofline.errors import RooflineError
 from roofline.hardware import catalog as machines
@@ -74,9 +74,9 @@ SHARES = np.array([0.1, 0.2, 0.3, 0.4])
 GROUPS = {
     "prefill": prefill(3, 900.0, 100.0),
     "decode": decode(48, 3000.0),
-    "draft": Group(6.0, 5.0, 2500.0),
+    "draft": SequenceGroup(6.0, 5.0, 2500.0),
     "decode on an axis": decode(48, CONTEXTS),
-    "draft on an axis": Group(6.0, 5.0, CONTEXTS),
+    "draft on an axis": SequenceGroup(6.0, 5.0, CONTEXTS),
 }
 _SECONDS = {
     "sent": "wire_bytes",

@@ -11,7 +11,7 @@ from roofline.cost.attention import attention
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, decode, step
+from roofline.cost.step import SequenceGroup, decode, step
 from roofline.cost.work import COUNTS, Number, Op, Work
 from roofline.model.architecture import Architecture, Attention, Block
 from roofline.records import replace
@@ -107,9 +107,9 @@ def test_limits_of_an_operator_by_hand() -> None:
 def test_a_column_prices_like_its_rows(
     deployment: Deployment, axis: str, values: list[int]
 ) -> None:
-    def along(value: Number) -> Group:
+    def along(value: Number) -> SequenceGroup:
         sizes: dict[str, Number] = {"count": 3.0, "new": 2.0, "context": 5000.0, axis: value}
-        return Group(sizes["count"], sizes["new"], sizes["context"])
+        return SequenceGroup(sizes["count"], sizes["new"], sizes["context"])
 
     together = step(deployment, along(np.array(values, float)))
     for row, value in enumerate(values):
@@ -128,7 +128,7 @@ def test_a_column_of_mixed_steps_prices_like_its_rows(
 ) -> None:
     columns = [np.array(column, float) for column in zip(*varied, strict=True)]
     still, (numbers, new, context) = group(fixed, "still"), columns
-    together = total(step(deployment, [Group(numbers, new, context, "varied"), still]))
+    together = total(step(deployment, [SequenceGroup(numbers, new, context, "varied"), still]))
     for row, one in enumerate(varied):
         alone = total(step(deployment, [group(one, "varied"), still]))
         assert row_of(together, row, len(varied)) == pytest.approx(row_of(alone, 0, 1), rel=1e-15)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from roofline.cost.layout import Layout
 from roofline.cost.memory import held
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.cost.work import Number
 from roofline.records import replace
 from tests.cases import examples
@@ -37,7 +37,9 @@ def axes(draw: st.DrawFn) -> tuple[str, list[Layout]]:
     return kind, [replace(one, sequence_parallel=split) for one in some]
 
 
-def prices_alike(kind: str, layouts: list[Layout], groups: list[Group], **options: Any) -> None:
+def prices_alike(
+    kind: str, layouts: list[Layout], groups: list[SequenceGroup], **options: Any
+) -> None:
     """The step of the axis against that of each row; groups are one for each row, alike."""
 
     def column(values: list[Number]) -> Number:
@@ -45,7 +47,7 @@ def prices_alike(kind: str, layouts: list[Layout], groups: list[Group], **option
         return values[0] if alike else np.array(values, float)
 
     together = laid(NETWORKS[kind], axis(layouts), **options)
-    every = Group(
+    every = SequenceGroup(
         column([one.count for one in groups]),
         column([one.new for one in groups]),
         column([one.context for one in groups]),
@@ -118,11 +120,11 @@ def test_both_forms_of_latent_attention_on_an_axis_move_what_each_row_moves(
     # Few new tokens attend in the latent, many in expanded keys.
     deployment = laid(LATENTS, Layout(tp=2, cp=cp), ring_attention=ring)
     new, context = np.array([2.0, 64.0, 256.0]), np.array([256.0, 256.0, 256.0])
-    ops = step(deployment, Group(4.0, new, context))
+    ops = step(deployment, SequenceGroup(4.0, new, context))
     assert any("absorbed" in name for name in ops)
     assert any("expanded" in name for name in ops)
     for row in range(3):
-        alone = step(deployment, Group(4.0, float(new[row]), float(context[row])))
+        alone = step(deployment, SequenceGroup(4.0, float(new[row]), float(context[row])))
         assert row_of(total(ops), row, 3) == pytest.approx(row_of(total(alone), 0, 1), rel=1e-12)
         ours = np.asarray(seconds(ops, deployment))[row]
         assert ours == pytest.approx(float(seconds(alone, deployment)), rel=1e-12)

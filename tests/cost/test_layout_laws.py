@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
 from roofline.cost.memory import activation_peak, held, kv_bytes_per_sequence, weight_bytes
-from roofline.cost.roof import Parts, parts, roof
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.roof import StepTime, parts, roof
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.cost.work import Work
 from roofline.model.architecture import Architecture
 from roofline.records import replace
@@ -42,7 +42,7 @@ PHASES = st.sampled_from([PREFILL, DECODE, prefill(8.0, 48.0, 24.0)])
 ONE = Layout()
 
 
-def everywhere(deployment: Deployment, group: Group, what: str = "flops") -> float:
+def everywhere(deployment: Deployment, group: SequenceGroup, what: str = "flops") -> float:
     """Sum over all devices of the replica, a stage's busiest device standing for the others."""
     each = [getattr(total(step(deployment, group, stage)), what) for stage in stages_of(deployment)]
     return float(sum(each) * deployment.layout.stage_devices)
@@ -55,7 +55,7 @@ def held_everywhere(deployment: Deployment) -> float:
 
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("group", [PREFILL, DECODE])
-def test_degrees_of_one_are_no_layout(kind: str, group: Group) -> None:
+def test_degrees_of_one_are_no_layout(kind: str, group: SequenceGroup) -> None:
     network = NETWORKS[kind]
     ones = Layout(1.0, 1.0, 1.0, 1.0, 1, True, (len(network.layers),), 1)
     plain, laid_out = (laid(network, layout) for layout in (ONE, ones))
@@ -86,7 +86,7 @@ def held_by(deployment: Deployment) -> list[float]:
     ],
 )
 def test_where_nothing_is_repeated_devices_do_the_flops_of_one(
-    network: Architecture, layout: Layout, group: Group
+    network: Architecture, layout: Layout, group: SequenceGroup
 ) -> None:
     alone = flops(step(laid(network, ONE), group))
     assert everywhere(laid(network, layout), group) == pytest.approx(float(alone), rel=1e-13)
@@ -114,7 +114,9 @@ def test_devices_that_share_a_context_do_the_flops_of_one_in_prefill(
 @pytest.mark.slow
 @SEVERAL
 @given(spreads(), PHASES)
-def test_devices_never_do_less_than_one_would(case: tuple[str, Layout], group: Group) -> None:
+def test_devices_never_do_less_than_one_would(
+    case: tuple[str, Layout], group: SequenceGroup
+) -> None:
     kind, layout = case
     alone, spread = (laid(NETWORKS[kind], one, mla="absorbed") for one in (ONE, layout))
     for what in ("flops", "kv_bytes"):
@@ -187,11 +189,11 @@ def test_groups_with_sequences_of_their_own_keep_their_own() -> None:
 @SEVERAL
 @given(spreads(), PHASES, st.lists(st.floats(0, 1), min_size=2, max_size=4))
 def test_the_more_is_hidden_the_less_time_but_never_less_than_the_larger(
-    case: tuple[str, Layout], group: Group, shares: list[float]
+    case: tuple[str, Layout], group: SequenceGroup, shares: list[float]
 ) -> None:
     kind, layout = case
     times: list[float] = []
-    mine = Parts()
+    mine = StepTime()
     for share in sorted([0.0, 1.0, *shares]):
         deployment = laid(NETWORKS[kind], layout, overlap=share)
         ops = step(deployment, group)
@@ -206,14 +208,14 @@ def test_the_more_is_hidden_the_less_time_but_never_less_than_the_larger(
 
 def test_what_is_hidden_by_hand() -> None:
     half = laid(DENSE, ONE, overlap=0.5)
-    assert Parts(local=10.0, wire=4.0).seconds(half) == 12.0
-    assert Parts(local=1.0, wire=4.0).seconds(half) == 4.0  # no more work to hide it behind
+    assert StepTime(local=10.0, wire=4.0).seconds(half) == 12.0
+    assert StepTime(local=1.0, wire=4.0).seconds(half) == 4.0  # no more work to hide it behind
 
 
 @SEVERAL
 @given(spreads(pp=False), PHASES)
 def test_splitting_by_tokens_sends_no_more_than_summing_for_all(
-    case: tuple[str, Layout], group: Group
+    case: tuple[str, Layout], group: SequenceGroup
 ) -> None:
     # Where all is rings: a sum for all is a sum for one and a gathering.
     kind, layout = case

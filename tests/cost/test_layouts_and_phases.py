@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import weight_bytes
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.cost.work import Op, Work
 from roofline.model.architecture import Architecture, Attention
 from roofline.records import replace
@@ -121,8 +121,8 @@ def test_a_mixed_step_shares_its_matrices_and_attends_by_group(
 @given(deployments(), sequences())
 def test_splitting_a_group_in_two_changes_nothing(deployment: Deployment, one: Sequences) -> None:
     count, new, context = map(float, one)
-    halves = [Group(count, new, context), Group(count, new, context)]
-    whole = Group(2 * count, new, context)
+    halves = [SequenceGroup(count, new, context), SequenceGroup(count, new, context)]
+    whole = SequenceGroup(2 * count, new, context)
     twice, once = total(step(deployment, halves)), total(step(deployment, whole))
     assert row_of(twice, 0, 1) == pytest.approx(row_of(once, 0, 1), rel=1e-14)
 
@@ -132,7 +132,9 @@ def test_decoding_without_a_cache_is_cubic() -> None:
     # context of x tokens costs 4·N·H·x(x + 1)/2 a layer, so its sum over x grows as 4·N·H·n³/6.
     network = dense(layers=2, heads=4, head_dim=8)
     deployment = deployed(network)
-    each = np.asarray(flops(step(deployment, Group(1.0, x := np.arange(1.0, 40.0), x))), float)
+    each = np.asarray(
+        flops(step(deployment, SequenceGroup(1.0, x := np.arange(1.0, 40.0), x))), float
+    )
     summed = np.cumsum(each)
     assert set(np.diff(summed, 3)) == {2 * 4 * 4 * 8 * 1.0}
     assert set(np.diff(summed, 4)) == {0.0}

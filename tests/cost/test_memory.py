@@ -14,7 +14,7 @@ from roofline.cost.memory import (
 )
 from roofline.hardware.serving_engine import DeviceDefault, Engine, MemoryShare
 from roofline.interop.commands.memory import converted
-from roofline.interop.commands.served import Room, Share
+from roofline.interop.commands.served import Room, ServerMemory
 from roofline.model import parameters
 from roofline.model.architecture import Architecture
 from roofline.records import replace
@@ -124,7 +124,7 @@ def test_a_share_of_memory_leaves_what_the_engine_means_by_it(
     assert m.budget <= m.capacity * (1 + 1e-12)
     room = Room(m.capacity, m.weights, m.activations, m.runtime + m.graphs, 0.0, 1, 1.0)
     if m.pool > 0.01 * m.capacity:
-        whole = converted(Share(share, of), "device", room)
+        whole = converted(ServerMemory(share, of), "device", room)
         told = budget(
             deployment, batch=3.0, context=50.0, step_tokens=100.0, step_rows=3.0, utilization=whole
         )

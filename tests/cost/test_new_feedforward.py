@@ -6,7 +6,7 @@ import pytest
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
-from roofline.cost.layers.common import Pass, elementwise, split
+from roofline.cost.layers.common import ForwardPass, elementwise, split
 from roofline.cost.layout import Layout, check_layer
 from roofline.cost.memory import activation_peak, weight_bytes
 from roofline.cost.step import decode, step
@@ -53,7 +53,7 @@ class LowRank(DensePart, frozen=True):
         return Moe(experts, active, self.width, gated=False)
 
 
-def operators(p: Pass, part: LowRank, d: float, layers: int) -> Iterator[Op]:
+def operators(p: ForwardPass, part: LowRank, d: float, layers: int) -> Iterator[Op]:
     first, up, down, last = part.linears(int(d))
     yield from split(p, first, layers)
     yield from split(p, up, layers)

@@ -10,7 +10,7 @@ from roofline.cost.attention import attention
 from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
 from roofline.cost.layers.attention import mask_of
-from roofline.cost.layers.common import Pass, attending, kv_store, product
+from roofline.cost.layers.common import ForwardPass, attending, kv_store, product
 from roofline.cost.layout import Layout, check_layer
 from roofline.cost.memory import kept, kv_bytes_per_sequence, weight_bytes
 from roofline.cost.step import decode, step
@@ -73,7 +73,7 @@ class Tied(TokenMixer, frozen=True):
         return 0.0
 
 
-def operators(p: Pass, part: Tied, d: float, layers: int) -> Iterator[Op]:
+def operators(p: ForwardPass, part: Tied, d: float, layers: int) -> Iterator[Op]:
     h, heads, kv_heads = float(part.head_dim), part.heads / p.tp, part.kv_heads / p.tp
     yield from product(p, "qkv", (heads + kv_heads) * h, d, layers)
     yield kv_store(p, kv_heads * h, layers)

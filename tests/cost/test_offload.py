@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.layout import Layout
-from roofline.cost.memory import Held, held, layer_bytes
-from roofline.cost.roof import Parts, parts, roof
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.memory import MemoryUse, held, layer_bytes
+from roofline.cost.roof import StepTime, parts, roof
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.errors import InputError
 from roofline.records import replace
 from tests.cases import examples
@@ -30,18 +30,18 @@ BY_PART: dict[str, Callable[[float], Offload]] = {
 PHASES = st.sampled_from([PREFILL, DECODE])
 
 
-def parts_of(deployment: Deployment, group: Group) -> Parts:
+def parts_of(deployment: Deployment, group: SequenceGroup) -> StepTime:
     ops = step(deployment, group)
     return parts((op, roof(op, deployment, float(op.repeat))) for op in ops.values())
 
 
-def held_by(deployment: Deployment) -> Held:
+def held_by(deployment: Deployment) -> MemoryUse:
     return held(deployment, batch=8, context=32.0, step_tokens=192.0, step_rows=8)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("group", [PREFILL, DECODE])
-def test_a_share_of_nothing_is_no_offload(kind: str, group: Group) -> None:
+def test_a_share_of_nothing_is_no_offload(kind: str, group: SequenceGroup) -> None:
     kept = laid(NETWORKS[kind], Layout(tp=2))
     for none in (Offload(), Offload(0.0, 0.0, "nvme", prefetch=False)):
         other = replace(kept, offload=none)
@@ -54,7 +54,7 @@ def test_a_share_of_nothing_is_no_offload(kind: str, group: Group) -> None:
 @SEVERAL
 @given(spreads(pp=False), PHASES, st.lists(st.floats(0, 1), min_size=2, max_size=4), st.booleans())
 def test_the_more_is_kept_outside_the_longer_a_step_takes(
-    case: tuple[str, Layout], group: Group, shares: list[float], prefetch: bool
+    case: tuple[str, Layout], group: SequenceGroup, shares: list[float], prefetch: bool
 ) -> None:
     kind, layout = case
     for part, outside in BY_PART.items():
@@ -70,7 +70,7 @@ def test_the_more_is_kept_outside_the_longer_a_step_takes(
 @SEVERAL
 @given(spreads(pp=False), PHASES, st.floats(0.01, 1), st.floats(0, 1), st.floats(0, 1))
 def test_loading_ahead_takes_between_the_longer_and_both(
-    case: tuple[str, Layout], group: Group, weights: float, kv: float, overlap: float
+    case: tuple[str, Layout], group: SequenceGroup, weights: float, kv: float, overlap: float
 ) -> None:
     kind, layout = case
     ahead, waiting, slow = (

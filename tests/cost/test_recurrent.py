@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.errors import LayoutError
 from roofline.model.architecture import Architecture, Block, Linear, Recurrent
 from roofline.model.catalog import architecture, names
@@ -148,8 +148,10 @@ def test_chunks_of_the_delta_rule_read_the_state_with_keys_and_with_queries() ->
 
 def test_one_new_token_costs_the_same_alone_and_in_a_column_of_new_tokens() -> None:
     deployment = deployed(of(layer(chunk=8)))
-    column = total(step(deployment, Group(1.0, np.array([1.0, 16.0]), np.array([9.0, 16.0]))))
-    alone = total(step(deployment, Group(1.0, 1.0, 9.0)))
+    column = total(
+        step(deployment, SequenceGroup(1.0, np.array([1.0, 16.0]), np.array([9.0, 16.0])))
+    )
+    alone = total(step(deployment, SequenceGroup(1.0, 1.0, 9.0)))
     assert np.asarray(column.flops)[0] == alone.flops
 
 

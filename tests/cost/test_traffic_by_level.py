@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost.roof import flash_blocks, flash_key_blocks, traffic
-from roofline.cost.step import Group, step
+from roofline.cost.step import SequenceGroup, step
 from roofline.cost.work import Op, gemm
 from roofline.hardware.catalog import gpu, gpu_names
 from roofline.model.architecture import Architecture
@@ -98,7 +98,7 @@ def _product(m: int, n: int, k: int) -> Op:
 def test_scores_that_stay_on_chip_would_outweigh_everything_else_in_a_long_prefill() -> None:
     # FlashAttention pays: T·S scores of each head, four passes of two bytes, against Q, K, V, O.
     deployment = deployed(dense(layers=1, heads=4, kv_heads=4, head_dim=8))
-    op = step(deployment, Group(1.0, 4096.0, 4096.0))["attention"]
+    op = step(deployment, SequenceGroup(1.0, 4096.0, 4096.0))["attention"]
     moved = traffic(op, GPU, 2.0, 2.0)
     assert moved.scores == 4 * 4 * 4096 * 4096 * 2
     assert moved.hbm == 4 * 4096 * 4 * 8 * 2
@@ -107,6 +107,6 @@ def test_scores_that_stay_on_chip_would_outweigh_everything_else_in_a_long_prefi
 
 def test_one_new_token_reads_each_key_once_for_all_the_queries_that_share_it() -> None:
     deployment = deployed(dense(layers=1, heads=4, kv_heads=2, head_dim=8))
-    op = step(deployment, Group(1.0, 1.0, 4096.0))["attention"]
+    op = step(deployment, SequenceGroup(1.0, 1.0, 4096.0))["attention"]
     moved = traffic(op, GPU, 2.0, 2.0)
     assert moved.l2 == moved.hbm

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from roofline.api.setting import deployed, machine_of, network_of
-from roofline.cost.step import Group, step
+from roofline.api.setting import machine_of, make_deployment, network_of
+from roofline.cost.step import SequenceGroup, step
 from roofline.cost.work import Op
 from tests.cost.vllm_accounting import ACTIVATION, Batch, Count, Network, accounting
 
@@ -231,7 +231,7 @@ def ours(n: Network, b: Batch) -> tuple[dict[str, Count], list[Op]]:
     """Counts of a step by their components, and the operators that are in none."""
     gpu, box = machine_of("h100-sxm", None, None)
     stored = {2: "bf16", 1: "fp8"}
-    deployment = deployed(
+    deployment = make_deployment(
         network_of(n.name),
         gpu,
         box,
@@ -239,7 +239,7 @@ def ours(n: Network, b: Batch) -> tuple[dict[str, Count], list[Op]]:
         kv=stored[int(n.cache)],
         calibration="none",
     )
-    ops = step(deployment, Group(b.sequences, b.new, b.context))
+    ops = step(deployment, SequenceGroup(b.sequences, b.new, b.context))
     of = {name: part for part, names in COMPONENTS.items() for name in names}
     counts: dict[str, Count] = {}
     for name, op in ops.items():

@@ -5,7 +5,7 @@ from itertools import cycle, islice
 
 from roofline.cost.attention import attention, naive_attention
 from roofline.cost.deployment import Deployment, Options
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.cost.work import Number, Work
 from roofline.hardware.machine import Gpu, Node
 from roofline.hardware.serving_engine import DeviceDefault, Engine
@@ -102,7 +102,7 @@ def naive_bytes(batch: float, context: float, heads: float, head_dim: float) -> 
     return work.hbm_bytes
 
 
-def _flops(model: str, group: Group) -> Number:
+def _flops(model: str, group: SequenceGroup) -> Number:
     deployment = Deployment(
         architecture(model),
         _node(),

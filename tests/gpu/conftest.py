@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from roofline.bench.gpu.device import Device, device
+from roofline.bench.gpu.device import CudaDevice, device
 from roofline.errors import MissingEnvironmentError
 
 
@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def gpu() -> Device:
+def gpu() -> CudaDevice:
     """The first GPU; memory without a pool where ROOFLINE_POOL says so: every overrun is seen."""
     try:
         found = device()

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from roofline.bench.gpu.device import Device
-from roofline.bench.gpu.launch import Launch, Step
+from roofline.bench.gpu.device import CudaDevice
+from roofline.bench.gpu.launch import Launch, LibraryCall
 from roofline.bench.probe import Shape, find
 from tests.bench.probes import made
 
 
-def ran(gpu: Device, name: str, at: Shape) -> dict[str, Any]:
+def ran(gpu: CudaDevice, name: str, at: Shape) -> dict[str, Any]:
     """Arguments of a probe after one run."""
     probe = find(name).probe
     arguments = made(probe, at, gpu.cupy)
@@ -16,7 +16,7 @@ def ran(gpu: Device, name: str, at: Shape) -> dict[str, Any]:
         probe.launch(gpu.cupy, **arguments)
     else:
         for call in probe.kernels(gpu.sku, **arguments):
-            if isinstance(call, Step):
+            if isinstance(call, LibraryCall):
                 call.run(gpu.cupy)
             else:
                 assert isinstance(call, Launch), call

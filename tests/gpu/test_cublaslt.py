@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.gpu.cublaslt import TYPES, WORKSPACE_BYTES, Arithmetic, Product, handle
-from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.cublaslt import TYPES, WORKSPACE_BYTES, Arithmetic, LinearProduct, handle
+from roofline.bench.gpu.device import CudaDevice
 from roofline.bench.gpu.launch import Multiply
 from roofline.bench.gpu.libraries import products
 from tests.microbench.elements import Array, narrow, widen
@@ -46,7 +46,7 @@ def result(arithmetic: Arithmetic) -> Any:
 
 
 @pytest.mark.parametrize("arithmetic", [name for name in TYPES if not TYPES[name].scaled])
-def test_a_product_agrees_with_numpy(arithmetic: Arithmetic, gpu: Device) -> None:
+def test_a_product_agrees_with_numpy(arithmetic: Arithmetic, gpu: CudaDevice) -> None:
     if arithmetic == "fp8" and gpu.sku.architecture < WITH_FP8:
         pytest.skip("this device has no fp8 arithmetic")
     values, wide_values = operands(arithmetic, (M, K), 1)
@@ -54,7 +54,7 @@ def test_a_product_agrees_with_numpy(arithmetic: Arithmetic, gpu: Device) -> Non
     cupy = gpu.cupy
     placed = [cupy.asarray(values), cupy.asarray(weight), cupy.empty((M, N), result(arithmetic))]
     workspace = cupy.empty(WORKSPACE_BYTES, cupy.uint8)
-    product = Product(arithmetic, M, N, K)
+    product = LinearProduct(arithmetic, M, N, K)
     with handle() as library:
         assert product.choose(library) > 0
         x, w, y, scratch = (array.data.ptr for array in (*placed, workspace))
@@ -66,7 +66,7 @@ def test_a_product_agrees_with_numpy(arithmetic: Arithmetic, gpu: Device) -> Non
     assert np.linalg.norm(wide - expected) <= TOLERANCE[arithmetic] * np.linalg.norm(expected)
 
 
-def test_a_product_with_scales_of_blocks_agrees_with_numpy(gpu: Device) -> None:
+def test_a_product_with_scales_of_blocks_agrees_with_numpy(gpu: CudaDevice) -> None:
     """Each scale is another, so that one in a wrong place is noticed."""
     if gpu.sku.architecture != WITH_BLOCKS:
         pytest.skip("this device has no scales of blocks")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.device import CudaDevice
 from roofline.bench.gpu.flashinfer_attention import LATENT_PAGE, NEEDS, QUERY
 from roofline.bench.gpu.torch_attention import pages
 from tests.gpu.running import ran
@@ -19,14 +19,14 @@ def installed() -> None:
         pytest.importorskip(name)
 
 
-def widened(gpu: Device, array: Any) -> Any:
+def widened(gpu: CudaDevice, array: Any) -> Any:
     import torch
 
     return torch.from_dlpack(array).view(torch.bfloat16).double()
 
 
 @pytest.mark.parametrize("context", [128, 2048])
-def test_decoding_is_the_projects(gpu: Device, context: int) -> None:
+def test_decoding_is_the_projects(gpu: CudaDevice, context: int) -> None:
     at = {"count": 4, "new": 1, "heads": 32, "kv_heads": 8, "head_dim": 128, "context": context}
     ours, theirs = (
         widened(gpu, ran(gpu, name, at)["output"]) for name in ("paged-decode", "flashinfer-decode")
@@ -35,7 +35,9 @@ def test_decoding_is_the_projects(gpu: Device, context: int) -> None:
 
 
 @pytest.mark.parametrize(("new", "context"), [(256, 256), (256, 512)])
-def test_a_chunk_is_what_pytorch_makes_of_its_pages(gpu: Device, new: int, context: int) -> None:
+def test_a_chunk_is_what_pytorch_makes_of_its_pages(
+    gpu: CudaDevice, new: int, context: int
+) -> None:
     import torch
 
     at = {"count": 1, "new": new, "heads": 32, "kv_heads": 8, "head_dim": 128, "context": context}
@@ -56,7 +58,7 @@ def test_a_chunk_is_what_pytorch_makes_of_its_pages(gpu: Device, new: int, conte
 
 @pytest.mark.parametrize(("new", "context"), [(256, 256), (256, 1024)])
 def test_expanded_latents_are_attended_to_as_by_pytorch(
-    gpu: Device, new: int, context: int
+    gpu: CudaDevice, new: int, context: int
 ) -> None:
     import torch
 
@@ -73,7 +75,7 @@ def test_expanded_latents_are_attended_to_as_by_pytorch(
     assert float((theirs - exact).norm() / exact.norm()) < 1e-2
 
 
-def test_latents_are_read_by_page(gpu: Device) -> None:
+def test_latents_are_read_by_page(gpu: CudaDevice) -> None:
     import torch
 
     count, context = 2, 512

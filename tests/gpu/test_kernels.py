@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roofline.bench.gpu.attention import HOPPER
-from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.device import CudaDevice
 from tests.microbench.attention_cases import CASES, Decode, Prefill, build
 from tests.microbench.case import Case
 from tests.microbench.small_cases import BUILDERS
@@ -30,13 +30,13 @@ WITH_FP8: Final = 89
 """Oldest architecture: Ada."""
 
 
-def served(case: Decode | Prefill, gpu: Device) -> None:
+def served(case: Decode | Prefill, gpu: CudaDevice) -> None:
     """Skip a case of another architecture."""
     if isinstance(case, Prefill) and case.architecture not in (80, gpu.sku.architecture):
         pytest.skip("products of warpgroups are Hopper's")
 
 
-def found(case: Case, gpu: Device) -> float:
+def found(case: Case, gpu: CudaDevice) -> float:
     """Error of a case on the device, in tolerances."""
     narrow = any(array.dtype == np.uint8 for array in case.arrays.values())
     if narrow and gpu.sku.architecture < WITH_FP8:
@@ -47,23 +47,23 @@ def found(case: Case, gpu: Device) -> float:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_attention_on_the_device(name: str, gpu: Device) -> None:
+def test_attention_on_the_device(name: str, gpu: CudaDevice) -> None:
     served(CASES[name], gpu)
     assert found(build(name), gpu) < 1.0
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_attention_over_many_tiles(name: str, gpu: Device) -> None:
+def test_attention_over_many_tiles(name: str, gpu: CudaDevice) -> None:
     served(LARGE[name], gpu)
     assert found(LARGE[name].build(np.random.default_rng(0)), gpu) < 1.0
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_small_kernels_on_the_device(name: str, gpu: Device) -> None:
+def test_small_kernels_on_the_device(name: str, gpu: CudaDevice) -> None:
     assert found(BUILDERS[name](), gpu) < 1.0
 
 
-def test_a_result_does_not_change_from_run_to_run(gpu: Device) -> None:
+def test_a_result_does_not_change_from_run_to_run(gpu: CudaDevice) -> None:
     case = LARGE["decode, long"].build(np.random.default_rng(1))
     placed = {name: gpu.cupy.asarray(array) for name, array in case.arrays.items()}
     gpu.run(*case.launches(placed))
@@ -75,7 +75,7 @@ def test_a_result_does_not_change_from_run_to_run(gpu: Device) -> None:
 
 @pytest.mark.parametrize("architecture", [80, HOPPER])
 @pytest.mark.parametrize("causal", [True, False])
-def test_prefill_agrees_with_pytorch(gpu: Device, causal: bool, architecture: int) -> None:
+def test_prefill_agrees_with_pytorch(gpu: CudaDevice, causal: bool, architecture: int) -> None:
     torch = pytest.importorskip("torch")
     shape = Prefill(700, 700, (8, 2), causal=causal, element="fp16", architecture=architecture)
     served(shape, gpu)
@@ -94,7 +94,7 @@ def test_prefill_agrees_with_pytorch(gpu: Device, causal: bool, architecture: in
 
 
 @pytest.mark.parametrize("new_tokens", [1, 4])
-def test_paged_decoding_agrees_with_pytorch(gpu: Device, new_tokens: int) -> None:
+def test_paged_decoding_agrees_with_pytorch(gpu: CudaDevice, new_tokens: int) -> None:
     torch = pytest.importorskip("torch")
     context, heads = 1000, (8, 2)
     shape = Decode((context,), heads, new_tokens=new_tokens, splits=4, element="fp16")

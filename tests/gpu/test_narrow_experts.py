@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.device import CudaDevice
 from roofline.bench.gpu.kernels import BLOCK
 from roofline.bench.gpu.torch_experts import HOPPER
 from tests.gpu.running import ran
@@ -33,7 +33,7 @@ def weights(found: dict[str, Any], name: str) -> Array:
 @pytest.mark.parametrize("local", [4, 8])
 @pytest.mark.parametrize("name", ["mixture-fp8", "mixture-fp8-block"])
 def test_a_mixture_in_8_bits_agrees_with_numpy(
-    name: str, local: int, skew: int, gpu: Device
+    name: str, local: int, skew: int, gpu: CudaDevice
 ) -> None:
     pytest.importorskip("torch")
     if name.endswith("block"):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from roofline.bench import campaign
-from roofline.bench.backend import Place, Pool
+from roofline.bench.backend import ArrayPool, ProbePlace
 from roofline.bench.calibrating import fit_records
 from roofline.bench.engine import footprint, measure
-from roofline.bench.probe import Point, find, points, probes
+from roofline.bench.probe import ProbePoint, find, points, probes
 from roofline.bench.profile import profile, text, write
 from roofline.bench.profile_file import load
 from roofline.bench.stopping import Stop
@@ -28,7 +28,7 @@ BEYOND = 1.05
 
 
 @pytest.fixture(scope="module")
-def where() -> Iterator[Place]:
+def where() -> Iterator[ProbePlace]:
     try:
         with campaign.place("cupy") as found:
             yield found
@@ -36,7 +36,7 @@ def where() -> Iterator[Place]:
         pytest.skip(f"{error.told}: {error.hint}")
 
 
-def nearest(name: str, **wanted: int) -> Point:
+def nearest(name: str, **wanted: int) -> ProbePoint:
     """The cold point, else the warm one, whose axes are those wanted."""
     found = [
         point
@@ -46,30 +46,30 @@ def nearest(name: str, **wanted: int) -> Point:
     return max(found, key=lambda point: point.state == "cold")
 
 
-def seconds(point: Point, where: Place) -> float:
-    return measure(point, where.backend, Pool(where.backend.xp), QUICK).median.value
+def seconds(point: ProbePoint, where: ProbePlace) -> float:
+    return measure(point, where.backend, ArrayPool(where.backend.xp), QUICK).median.value
 
 
 @pytest.mark.parametrize("name", ON_GPU)
-def test_a_probe_runs_at_its_smallest_and_takes_time(name: str, where: Place) -> None:
+def test_a_probe_runs_at_its_smallest_and_takes_time(name: str, where: ProbePlace) -> None:
     probe = find(name).probe
     every = [point for point in points(probe) if not where.backend.refusal(point)]
     if not every:
         pytest.skip(where.backend.refusal(next(points(probe))))
     least = min(every, key=lambda p: footprint(p, where.backend.cache_bytes).total_bytes)
-    found = measure(least, where.backend, Pool(where.backend.xp), QUICK)
+    found = measure(least, where.backend, ArrayPool(where.backend.xp), QUICK)
     assert 0.0 < found.median.value < 1.0
     assert found.clocks["sm_hz"] > 0
 
 
-def test_no_copy_beats_the_published_bandwidth(where: Place) -> None:
+def test_no_copy_beats_the_published_bandwidth(where: ProbePlace) -> None:
     point = nearest("copy", size=2**30)
     rate = 2.0 * 2**30 / seconds(point, where)
     assert 0.5 < rate / where.published.machine.hbm_bytes_per_s < BEYOND
 
 
 @pytest.mark.parametrize("arithmetic", ["bf16", "int8", "fp8"])
-def test_no_product_beats_the_published_rate(arithmetic: str, where: Place) -> None:
+def test_no_product_beats_the_published_rate(arithmetic: str, where: ProbePlace) -> None:
     point = nearest(f"gemm-{arithmetic}", m=8192, n=8192, k=8192)
     if why := where.backend.refusal(point):
         pytest.skip(why)
@@ -77,7 +77,7 @@ def test_no_product_beats_the_published_rate(arithmetic: str, where: Place) -> N
     assert LEAST[arithmetic] < share < BEYOND
 
 
-def test_a_longer_cache_takes_longer_to_read(where: Place) -> None:
+def test_a_longer_cache_takes_longer_to_read(where: ProbePlace) -> None:
     shape = {"count": 16, "new": 1, "heads": 32, "kv_heads": 8, "head_dim": 128}
     short, long = (
         seconds(nearest("paged-decode", context=context, **shape), where)
@@ -87,7 +87,7 @@ def test_a_longer_cache_takes_longer_to_read(where: Place) -> None:
 
 
 def test_a_short_calibration_ends_in_a_profile_that_is_read_back(
-    where: Place, tmp_path: Path
+    where: ProbePlace, tmp_path: Path
 ) -> None:
     chosen = [find(name) for name in ("copy", "gemm-bf16", "paged-decode")]
     run = campaign.measure(where, chosen, 40.0, tmp_path / "run", lambda *_: None)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.device import CudaDevice
 from roofline.bench.gpu.recurrent_states import (
     CHUNK,
     CONVOLVED,
@@ -54,7 +54,7 @@ def off(found: Any, wanted: Array) -> float:
 
 
 @pytest.mark.parametrize("heads", HEADS)
-def test_a_token_is_what_the_loop_makes_of_it(heads: tuple[int, ...], gpu: Device) -> None:
+def test_a_token_is_what_the_loop_makes_of_it(heads: tuple[int, ...], gpu: CudaDevice) -> None:
     arrays = made(find("gated-delta-decode").probe, layer(heads, batch=3, new=1), gpu.cupy)
     outputs, states = stepped(*map(view, arrays.values()))
     wanted, last = gated_delta(*map(wide, arrays.values()))
@@ -63,7 +63,7 @@ def test_a_token_is_what_the_loop_makes_of_it(heads: tuple[int, ...], gpu: Devic
 
 
 @pytest.mark.parametrize("heads", HEADS)
-def test_a_prompt_is_what_the_loop_makes_of_it(heads: tuple[int, ...], gpu: Device) -> None:
+def test_a_prompt_is_what_the_loop_makes_of_it(heads: tuple[int, ...], gpu: CudaDevice) -> None:
     arrays = made(
         find("gated-delta-prefill").probe, layer(heads, batch=1, new=200, chunk=CHUNK), gpu.cupy
     )
@@ -75,7 +75,7 @@ def test_a_prompt_is_what_the_loop_makes_of_it(heads: tuple[int, ...], gpu: Devi
 
 @pytest.mark.parametrize("heads", CONVOLVED)
 def test_one_more_input_is_convolved_with_the_last_ones(
-    heads: tuple[int, ...], gpu: Device
+    heads: tuple[int, ...], gpu: CudaDevice
 ) -> None:
     arrays = made(
         find("convolution-decode").probe, layer(heads, batch=3, new=1, taps=TAPS), gpu.cupy
@@ -88,7 +88,7 @@ def test_one_more_input_is_convolved_with_the_last_ones(
 
 
 @pytest.mark.parametrize("heads", CONVOLVED)
-def test_a_prompt_is_convolved(heads: tuple[int, ...], gpu: Device) -> None:
+def test_a_prompt_is_convolved(heads: tuple[int, ...], gpu: CudaDevice) -> None:
     arrays = made(
         find("convolution-prefill").probe, layer(heads, batch=2, new=96, taps=TAPS), gpu.cupy
     )

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.gpu.device import Device
-from roofline.bench.gpu.torch_attention import Borrowed
+from roofline.bench.gpu.device import CudaDevice
+from roofline.bench.gpu.torch_attention import BorrowedArray
 from roofline.bench.gpu.torch_experts import HOPPER, chosen, loads, mixture, plain
 from roofline.bench.gpu.torch_packed import GROUP, PACKING, TILES
 from tests.microbench.elements import Array, narrow, widen
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize("skew", [0, 12])
 @pytest.mark.parametrize("local", [4, 16])
-def test_a_mixture_agrees_with_numpy(local: int, skew: int, gpu: Device) -> None:
+def test_a_mixture_agrees_with_numpy(local: int, skew: int, gpu: CudaDevice) -> None:
     torch = pytest.importorskip("torch")
     if gpu.sku.architecture < HOPPER:
         pytest.skip("PyTorch has no grouped kernel for this device")
@@ -25,7 +25,7 @@ def test_a_mixture_agrees_with_numpy(local: int, skew: int, gpu: Device) -> None
     x, shares, gate_up, down = (narrow(0.3 * rng.standard_normal(each), "bf16") for each in shapes)
     ids, room = chosen(*shape), np.zeros((40, 128), np.uint16)
     arrays: list[Any] = [x, ids, shares, gate_up, down, room]
-    tensors = [plain(Borrowed(gpu.cupy.asarray(array))) for array in arrays]
+    tensors = [plain(BorrowedArray(gpu.cupy.asarray(array))) for array in arrays]
     mixture(*tensors, rows=int(loads(*shape).sum()))
     torch.cuda.synchronize()
     found = tensors[-1].float().cpu().numpy()
@@ -38,7 +38,7 @@ def test_a_mixture_agrees_with_numpy(local: int, skew: int, gpu: Device) -> None
     assert np.linalg.norm(found - wanted) < 2e-2 * np.linalg.norm(wanted)
 
 
-def test_products_with_4_bit_weights_agree_with_numpy(gpu: Device) -> None:
+def test_products_with_4_bit_weights_agree_with_numpy(gpu: CudaDevice) -> None:
     torch = pytest.importorskip("torch")
     rng, (m, n, k) = np.random.default_rng(2), (5, 64, 512)
     whole = rng.integers(0, 16, (n, k))

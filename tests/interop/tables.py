@@ -9,7 +9,7 @@ from typing import Final
 
 from roofline.interop.commands.pins import BENCHMARKS, PINS
 from roofline.interop.results import known_formats, read_results
-from roofline.interop.results.run import UNITS, Format
+from roofline.interop.results.run import UNITS, ResultFormat
 from roofline.interop.traces import chats, mooncake
 from roofline.interop.traces.tables import FORMATS
 from tests.documents import ROOT
@@ -42,7 +42,7 @@ def tools() -> str:
     return rows(("tool", "releases", "file", "figures read", "`--as`"), body)
 
 
-def _figures(format_: Format) -> str:
+def _figures(format_: ResultFormat) -> str:
     """Metrics of the files of a format; those that have percentiles are marked."""
     runs = [
         run

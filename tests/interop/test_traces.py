@@ -18,8 +18,8 @@ from roofline.errors import DocumentError, InputError, RooflineError
 from roofline.interop.traces import read_trace, stream_trace, write_trace
 from roofline.serving.requests import COLUMNS, Requests, joined, part, requests
 from roofline.serving.traffic.draw import draw
-from roofline.serving.traffic.lengths import Constant, Uniform
-from roofline.serving.traffic.traffic import Poisson, Shared, Traffic, Turns
+from roofline.serving.traffic.lengths import ConstantLength, Uniform
+from roofline.serving.traffic.traffic import Poisson, SharedPrefixes, Traffic, Turns
 from tests.cases import examples
 
 AZURE = """\
@@ -291,7 +291,7 @@ def test_whatever_is_in_a_file_is_read_or_refused(
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    traffic = Traffic(Uniform(1, 900), Constant(7), Poisson(3.0), 200, Shared(600, 3))
+    traffic = Traffic(Uniform(1, 900), ConstantLength(7), Poisson(3.0), 200, SharedPrefixes(600, 3))
     made = draw(traffic, 1, block=512)
     path = tmp_path / "out.jsonl"
     assert write_trace([made], path) == 200
@@ -314,7 +314,7 @@ def test_whole_milliseconds_are_written_as_such(tmp_path: Path) -> None:
 
 
 def test_sessions_and_bad_places_cannot_be_written(tmp_path: Path) -> None:
-    sessions = draw(Traffic(requests=5, turns=Turns(Constant(2))))
+    sessions = draw(Traffic(requests=5, turns=Turns(ConstantLength(2))))
     with pytest.raises(InputError, match="sessions cannot be written"):
         write_trace([sessions], tmp_path / "out.jsonl")
     with pytest.raises(InputError, match="there is no folder"):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.backend import Pool, Sizes
+from roofline.bench.backend import ArrayPool, Sizes
 from roofline.bench.gpu.device import Sku
 from roofline.bench.gpu.launch import Launch
 from roofline.bench.gpu.torch_attention import angles, pages, positions
@@ -21,7 +21,7 @@ NARROW = {"heads": 4, "kv_heads": 2, "head_dim": 64}
 
 def ran(folder: Path, name: str, at: Shape) -> dict[str, Any]:
     """Arguments of a probe after its kernels; the emulator refuses accesses outside of them."""
-    probe, sizes, pool = find(name).probe, Sizes(), Pool(np)
+    probe, sizes, pool = find(name).probe, Sizes(), ArrayPool(np)
     probe.arguments(sizes, at)
     pool.reserve(sizes.numbers, sizes.room)
     arguments = dict(probe.arguments(pool, at))

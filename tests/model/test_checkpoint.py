@@ -14,7 +14,7 @@ import pytest
 from roofline.errors import DocumentError
 from roofline.model import catalog, parameters
 from roofline.model.architecture import Architecture, Attention, Block, Mlp
-from roofline.model.checkpoint import Stored, gguf, safetensors, stored_bytes, warning
+from roofline.model.checkpoint import StoredTensors, gguf, safetensors, stored_bytes, warning
 
 WEIGHTS: Final = {"a.weight": ("BF16", [4, 8]), "b.weight": ("F8_E4M3", [16]), "c": ("F4", [2, 6])}
 
@@ -265,7 +265,7 @@ def test_a_checkpoint_that_differs_by_more_than_one_percent_is_worth_a_warning(
 ) -> None:
     network = tiny()
     size = round(parameters.weight_bytes(network) * share)
-    said = warning(Stored("here", "safetensors", size, {"model.layers.0.w": size}), network)
+    said = warning(StoredTensors("here", "safetensors", size, {"model.layers.0.w": size}), network)
     assert bool(said) == warns
     assert not warns or ("here" in said and "%" in said)
 
@@ -280,7 +280,7 @@ def test_towers_and_layers_that_predict_further_are_not_the_decoder() -> None:
         "model.vision_tower.x": 2,
         "lm_head.weight": 50,
     }
-    found = Stored("", "safetensors", sum(sizes.values()), sizes)
+    found = StoredTensors("", "safetensors", sum(sizes.values()), sizes)
     assert found.decoder_bytes(2) == 250
 
 

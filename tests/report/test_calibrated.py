@@ -13,8 +13,8 @@ from roofline.report.sections import (
     verdict,
 )
 from roofline.report.sections.batch_curve import batch_facts
-from roofline.report.sections.roofline_chart import Point, roofline_facts
-from roofline.report.sections.time_per_op import Bar, time_facts
+from roofline.report.sections.roofline_chart import ChartPoint, roofline_facts
+from roofline.report.sections.time_per_op import OperatorBar, time_facts
 from roofline.table import Result, table
 from roofline.view.block import Card, Cell
 from roofline.view.known import at_roof, calibrated, ends, inside
@@ -51,8 +51,8 @@ def test_a_predicted_figure_has_its_interval_and_the_datasheet_bound_apart(
 
 def test_how_sure_is_the_time_of_each_step_by_basis_best_first(predicted: Result) -> None:
     assert verdict.verdict_facts(predicted).known == (
-        verdict.Surety("prefill", {"interpolated": 250 / 300, "datasheet": 50 / 300}),
-        verdict.Surety(
+        verdict.BasisShares("prefill", {"interpolated": 250 / 300, "datasheet": 50 / 300}),
+        verdict.BasisShares(
             "decode", {"interpolated": 5 / 77, "extrapolated": 32 / 77, "transferred": 40 / 77}
         ),
     )
@@ -90,13 +90,19 @@ def test_a_figure_in_which_nothing_was_measured_says_so(predicted: Result) -> No
 def test_bars_have_intervals_the_share_of_the_roof_and_a_basis(predicted: Result) -> None:
     prefill, decode = time_facts(predicted)
     assert prefill.bars == (
-        Bar("gate", 250.0, 300.0, 250 / 300, "compute", (200.0, 312.5), 200.0, 0.8, "interpolated"),
-        Bar("norm", 50.0, 50.0, 50 / 300, "memory", None, 50.0, 1.0, "datasheet"),
+        OperatorBar(
+            "gate", 250.0, 300.0, 250 / 300, "compute", (200.0, 312.5), 200.0, 0.8, "interpolated"
+        ),
+        OperatorBar("norm", 50.0, 50.0, 50 / 300, "memory", None, 50.0, 1.0, "datasheet"),
     )
     assert decode.bars == (
-        Bar("gate", 40.0, 22.0, 40 / 77, "memory", (20.0, 80.0), 20.0, 0.5, "transferred"),
-        Bar("attention", 32.0, 40.4, 32 / 77, "memory", (16.0, 64.0), 32.0, 1.25, "extrapolated"),
-        Bar("all-reduce", 5.0, 10.0, 5 / 77, "wire", (4.0, 6.25), 5.0, None, "interpolated"),
+        OperatorBar("gate", 40.0, 22.0, 40 / 77, "memory", (20.0, 80.0), 20.0, 0.5, "transferred"),
+        OperatorBar(
+            "attention", 32.0, 40.4, 32 / 77, "memory", (16.0, 64.0), 32.0, 1.25, "extrapolated"
+        ),
+        OperatorBar(
+            "all-reduce", 5.0, 10.0, 5 / 77, "wire", (4.0, 6.25), 5.0, None, "interpolated"
+        ),
     )
     assert decode.inside == ("quantise-gate",)
     assert (decode.seconds, decode.within_s) == (77.0, 57.0)
@@ -149,7 +155,7 @@ def test_wires_that_are_all_hidden_are_not_in_a_product() -> None:
 
 def test_a_point_stands_at_its_predicted_rate_and_knows_its_roof(predicted: Result) -> None:
     points = {(point.phase, point.op): point for point in roofline_facts(predicted).points}
-    assert points["prefill", "gate"] == Point(
+    assert points["prefill", "gate"] == ChartPoint(
         "prefill", "gate", 200000.0, 1000.0, 200.0, 250.0, 300.0, 250 / 300, "compute",
         flops_per_s=800.0, roof_flops_per_s=1000.0, interval=(640.0, 1000.0), basis="interpolated",
     )  # fmt: skip

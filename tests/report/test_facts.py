@@ -15,7 +15,13 @@ from roofline.report.sections import (
     verdict,
 )
 from roofline.report.sections.batch_curve import batch_facts
-from roofline.report.sections.roofline_chart import Label, LeftOut, Point, Roof, roofline_facts
+from roofline.report.sections.roofline_chart import (
+    ChartLabel,
+    ChartPoint,
+    Roof,
+    UnchartedOperators,
+    roofline_facts,
+)
 from roofline.report.sections.time_per_op import MOST_BARS, time_facts
 from roofline.table import Derivation, Result, table
 from roofline.view import tables
@@ -27,11 +33,15 @@ from roofline.view.text import Amount
 def test_a_point_stands_at_its_intensity_and_its_rate(result: Result) -> None:
     facts = roofline_facts(result)
     assert facts.points == (
-        Point(
+        ChartPoint(
             "prefill", "gate", 200000.0, 1000.0, 200.0, 200.0, 300.0, 0.8, "compute", 1000.0, 1000.0
         ),
-        Point("decode", "gate", 2000.0, 200.0, 10.0, 20.0, 22.0, 20 / 70, "memory", 100.0, 100.0),
-        Point("decode", "attention", 400.0, 400.0, 1.0, 40.0, 40.4, 40 / 70, "memory", 10.0, 10.0),
+        ChartPoint(
+            "decode", "gate", 2000.0, 200.0, 10.0, 20.0, 22.0, 20 / 70, "memory", 100.0, 100.0
+        ),
+        ChartPoint(
+            "decode", "attention", 400.0, 400.0, 1.0, 40.0, 40.4, 40 / 70, "memory", 10.0, 10.0
+        ),
     )
     assert facts.arithmetic == (Roof("bf16", 1000.0),)
     assert facts.bandwidth == (Roof("HBM", 10.0), Roof("L2", 40.0))
@@ -49,16 +59,16 @@ def test_no_point_is_above_its_roof_and_all_are_on_the_chart(result: Result) -> 
 def test_operators_without_flops_are_named_beside_the_chart(result: Result) -> None:
     facts = roofline_facts(result)
     assert facts.left_out == (
-        LeftOut("prefill", ("norm",), 0.2),
-        LeftOut("decode", ("all-reduce",), 10 / 70),
+        UnchartedOperators("prefill", ("norm",), 0.2),
+        UnchartedOperators("decode", ("all-reduce",), 10 / 70),
     )
 
 
 def test_labels_of_neighbours_are_joined_and_small_operators_have_none(result: Result) -> None:
     assert roofline_facts(result).labels == (
-        Label("prefill", ("gate",), 200.0, 1000.0),
-        Label("decode", ("attention",), 1.0, 10.0),
-        Label("decode", ("gate",), 10.0, 100.0),
+        ChartLabel("prefill", ("gate",), 200.0, 1000.0),
+        ChartLabel("decode", ("attention",), 1.0, 10.0),
+        ChartLabel("decode", ("gate",), 10.0, 100.0),
     )
     rows = [
         {"phase": "decode", "op": op, "flops": 1.0, "hbm_bytes": 1.0, "intensity": intensity,

@@ -15,7 +15,7 @@ from roofline.report.figures import COLOURS
 from roofline.report.page import environment
 from roofline.report.sections import blocks
 from roofline.table import Result, table
-from roofline.view.block import NO_UNIT, Cell, Grid, Head
+from roofline.view.block import NO_UNIT, Cell, Head, PageTable
 from tests.report.pages import Page, taken_apart, unpacked
 
 MOST_BYTES = 2_100_000
@@ -281,7 +281,7 @@ def test_a_number_keeps_room_for_a_unit_only_where_another_in_its_column_has_one
         (Cell("b"), Cell("2", NO_UNIT), Cell("–", NO_UNIT)),
     )
     template = environment().from_string("{% import 'macros.html' as m %}{{ m.grid(table) }}")
-    page = taken_apart(template.render(table=Grid("t", "T", heads, rows)))
+    page = taken_apart(template.render(table=PageTable("t", "T", heads, rows)))
     assert [cell.attributes["class"] for cell in page.all("td")] == ["n", "n", "n", "n z"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from roofline.table import Column, Table, table
-from roofline.view.block import Grid
+from roofline.view.block import PageTable
 from roofline.view.grids import grid
 from roofline.view.words import heading, mid, spoken, sure, unit_of, written
 
@@ -64,7 +64,7 @@ def test_sentences_name_statistics_as_tables_do() -> None:
     assert unit_of("rate_per_s") == "requests/s"
 
 
-def told(shown: Grid) -> list[list[str]]:
+def told(shown: PageTable) -> list[list[str]]:
     return [[f"{cell.text} {cell.unit}".strip() for cell in row] for row in shown.rows]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from roofline.api import sweep
 from roofline.study.scenario.reading import scenario_named, scenario_names
-from roofline.study.sweep_result import Best, Sweep
+from roofline.study.sweep_result import BestRows, Sweep
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def test_a_scenario_is_called_as_its_file_and_counts_to_its_size(name: str) -> N
 def test_along_the_frontier_one_objective_is_paid_for_with_the_other(name: str) -> None:
     wanted = scenario_named(name).objectives
     good = frame(name, feasible=True)
-    kept = Best("pareto", wanted)(found(name).table).to_pandas()
+    kept = BestRows("pareto", wanted)(found(name).table).to_pandas()
     every, front = (
         np.stack([rows[each.column] * (-1.0 if each.largest else 1.0) for each in wanted], axis=1)
         for rows in (good, kept)

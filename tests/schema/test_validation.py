@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import Field, RootModel, field_validator, model_validator
 
 from roofline.errors import DocumentError, QuantityError
-from roofline.schema import Document, Sourced, Strict, parse_json, parse_yaml, validate
+from roofline.schema import Document, SourcedFigure, Strict, parse_json, parse_yaml, validate
 
 
 class Colour(Enum):
@@ -20,7 +20,7 @@ class Colour(Enum):
 
 class Wire(Strict):
     kind: Literal["wire"]
-    rate: Sourced
+    rate: SourcedFigure
 
 
 class Radio(Strict):
@@ -36,8 +36,8 @@ class Machine(Strict):
     colour: Colour = Colour.RED
     sort: Literal["small", "large"] = "small"
     sizes: tuple[int, ...] = ()
-    memory: Sourced | None = None
-    figures: dict[str, Sourced | int] | None = None
+    memory: SourcedFigure | None = None
+    figures: dict[str, SourcedFigure | int] | None = None
     link: Annotated[Wire | Radio, Field(discriminator="kind")] | None = None
     links: tuple[Wire | Radio, ...] = ()
     layers: Annotated[tuple[int, ...], Field(min_length=1, max_length=3)] = (1,)
@@ -75,12 +75,12 @@ def test_values_are_taken_as_they_are_written() -> None:
     assert type(machine.watts) is float
     assert machine.colour is Colour.BLUE
     assert machine.sizes == (1, 2)
-    assert machine.memory == Sourced(value="8 GiB", source="s")
+    assert machine.memory == SourcedFigure(value="8 GiB", source="s")
 
 
 @pytest.mark.parametrize(("written", "kind"), [("3", int), ("3.0", float), ("'3'", str)])
 def test_a_figure_keeps_the_kind_it_is_written_in(written: str, kind: type) -> None:
-    figure = validate(Sourced, parse_yaml(f"{{value: {written}, source: s}}", "f"))
+    figure = validate(SourcedFigure, parse_yaml(f"{{value: {written}, source: s}}", "f"))
     assert type(figure.value) is kind
 
 
@@ -265,7 +265,7 @@ def test_a_document_made_in_memory_can_be_validated() -> None:
 @pytest.mark.slow
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**63), 10**63))
 def test_a_number_reaches_the_model_to_the_last_bit(number: float) -> None:
-    figure = validate(Sourced, parse_json(f'{{"value": {number!r}, "source": "s"}}', "f"))
+    figure = validate(SourcedFigure, parse_json(f'{{"value": {number!r}, "source": "s"}}', "f"))
     assert figure.value == number
     assert type(figure.value) is type(number)
 

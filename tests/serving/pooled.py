@@ -8,7 +8,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
 from roofline.hardware.machine import Link
 from roofline.records import replace
-from roofline.serving.pools import Phases
+from roofline.serving.pools import PoolTimes
 from tests.serving.deployments import on
 
 
@@ -20,7 +20,7 @@ def networked(deployment: Deployment, network: Link | None) -> Deployment:
     return replace(deployment, node=replace(deployment.node, network=network))
 
 
-def phases(**given: float) -> Phases:
+def phases(**given: float) -> PoolTimes:
     usual: dict[str, Any] = {
         "prefill_s": 0.5,
         "transfer_s": 0.0,
@@ -30,7 +30,7 @@ def phases(**given: float) -> Phases:
         "send_s": 0.0,
         "receive_s": 0.0,
     }
-    return Phases(output=2, **{**usual, **given})
+    return PoolTimes(output=2, **{**usual, **given})
 
 
 SECONDS = st.floats(0.01, 100.0)

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline
-from roofline.api.setting import deployed as deployment_of
 from roofline.api.setting import machine_of, network_of
+from roofline.api.setting import make_deployment as deployment_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.step import Group, decode, step
+from roofline.cost.step import SequenceGroup, decode, step
 from roofline.cost.work import Work
 from roofline.errors import InputError
 from roofline.hardware.catalog import default_node
@@ -38,7 +38,7 @@ def both_ways(deployment: Deployment) -> Deployment:
     )
 
 
-def price(deployment: Deployment, *groups: Group) -> float:
+def price(deployment: Deployment, *groups: SequenceGroup) -> float:
     return float(seconds(step(deployment, groups), deployment))
 
 
@@ -72,14 +72,14 @@ def test_latency_with_a_cache_is_the_sum_over_every_step_of_every_block(
     batch, prompt, blocks, block, each = shape
     here, ours = both_ways(deployment), denoise(deployment, **asked(shape), cached=True)
     silent = replace(here, options=replace(here.options, logits="last"))
-    start = price(silent, Group(batch, prompt, prompt))
+    start = price(silent, SequenceGroup(batch, prompt, prompt))
     steps = []
     for number in range(blocks):
         before = prompt + number * block
         for turn in range(each):
-            work = [Group(batch, block, before + block)]
+            work = [SequenceGroup(batch, block, before + block)]
             if number and not turn:
-                work.append(Group(batch, block, before))  # the block that is finished
+                work.append(SequenceGroup(batch, block, before))  # the block that is finished
             steps.append(price(here, *work))
     assert ours.prefill_s == pytest.approx(start, rel=1e-13)
     assert ours.step_s == pytest.approx(sum(steps) / len(steps), rel=1e-13)
@@ -96,7 +96,7 @@ def test_without_a_cache_every_step_computes_everything(
     batch, prompt, blocks, block, each = shape
     ours = denoise(deployment, **asked(shape))
     longest = prompt + blocks * block
-    one = price(both_ways(deployment), Group(batch, longest, longest))
+    one = price(both_ways(deployment), SequenceGroup(batch, longest, longest))
     assert ours.step_s == one
     assert ours.latency_s == pytest.approx(one * blocks * each, rel=1e-13)
     assert ours.first_block_s == pytest.approx(one * each, rel=1e-13)

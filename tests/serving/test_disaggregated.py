@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.bench.calibrations import calibration_of
-from roofline.cost.memory import Memory, kv_bytes_per_sequence
+from roofline.cost.memory import MemoryBudget, kv_bytes_per_sequence
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Link
 from roofline.model.architecture import Architecture
 from roofline.records import replace
-from roofline.serving.disaggregated import Disaggregated, disaggregated
+from roofline.serving.disaggregated import PoolPair, disaggregated
 from roofline.serving.disaggregated_result import result_of
 from roofline.serving.explain.disaggregated import explain_all
 from roofline.serving.static import static_batch
@@ -57,7 +57,7 @@ def test_more_network_is_never_slower() -> None:
     first, rest = laid_out("tp2"), laid_out("tp4")
     wires = first.node.network
     assert wires is not None
-    last: Disaggregated | None = None
+    last: PoolPair | None = None
     for overlapped in (False, True):
         for factor in (0.001, 0.01, 0.1, 1.0, 10.0, 1000.0):
             network = replace(wires, bytes_per_s=factor * wires.bytes_per_s)
@@ -236,7 +236,7 @@ def test_software_of_a_handover_is_measured_where_an_engine_has_a_figure(
     assert handing == [basis] * (basis is not None)
 
 
-def _in_use(memory: Memory) -> float:
+def _in_use(memory: MemoryBudget) -> float:
     return memory.weights + memory.kv + memory.activations + memory.runtime + memory.graphs
 
 

@@ -7,7 +7,7 @@ import pytest
 from roofline.api import setting
 from roofline.cost.deployment import Options
 from roofline.cost.layout import Layout
-from roofline.serving.running_cost import Ranged, request_energy
+from roofline.serving.running_cost import FigureRange, request_energy
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
@@ -63,7 +63,7 @@ def test_phases_alone_are_the_whole_together() -> None:
 
 
 def test_a_server_without_requests_idles() -> None:
-    assert request_energy(batch_of()).power(0.0, 0.0) == Ranged(105.0, 105.0, 105.0)
+    assert request_energy(batch_of()).power(0.0, 0.0) == FigureRange(105.0, 105.0, 105.0)
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_decode_across_eight_boards_is_within_a_tenth_of_measurements(
 
 def _steady(model: str, devices: int, clients: int, prompt: int, output: int) -> float:
     network, (device, _) = setting.network_of(model), setting.machine_of("h100-sxm", None, None)
-    deployment = setting.deployed(
+    deployment = setting.make_deployment(
         network, device, None, Layout(tp=devices), calibration="auto", options=Options()
     )
     batch = static_batch(deployment, Workload(clients, prompt, output))

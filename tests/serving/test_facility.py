@@ -6,13 +6,13 @@ from roofline.errors import InputError
 from roofline.hardware.carbon import carbon_intensity
 from roofline.hardware.catalog import node
 from roofline.serving.facility import Consumption, Facility, consumption
-from roofline.serving.running_cost import Ranged
+from roofline.serving.running_cost import FigureRange
 
 
 def consumed(pue: float = 1.25, log_sd: float = 0.0) -> Consumption:
     """Eight H100 at 500 W each that serve 2 requests of 50 tokens a second."""
     facility = Facility(pue, 0.1, carbon_intensity(100.0))
-    boards = Ranged(500.0, 400.0, 600.0)
+    boards = FigureRange(500.0, 400.0, 600.0)
     return Consumption(facility, node("hgx-h100-8"), boards, 8, 2.0, 100.0, log_sd)
 
 
@@ -29,7 +29,9 @@ def test_the_bill_of_a_million_tokens_by_hand() -> None:
 
 
 def test_what_is_not_asked_for_is_not_told() -> None:
-    bare = Consumption(Facility(), node("hgx-h100-8"), Ranged(500.0, 400.0, 600.0), 8, 2.0, 100.0)
+    bare = Consumption(
+        Facility(), node("hgx-h100-8"), FigureRange(500.0, 400.0, 600.0), 8, 2.0, 100.0
+    )
     names = [row["metric"] for row in consumption([bare]).rows()]
     assert not [name for name in names if name.startswith(("gco2e", "electricity"))]
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.cost.deployment import Offload
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
@@ -17,7 +17,7 @@ from roofline.table import Derivation
 
 def batch(device: str, size: int, offload: Offload | None = None, prompt: int = 128) -> StaticBatch:
     network = architecture("llama-3.1-8b")
-    given = deployed(
+    given = make_deployment(
         network, gpu(device), None, calibration="auto", offload=offload or Offload(weights=0.0)
     )
     return static_batch(given, Workload(size, prompt, 16))

@@ -10,8 +10,8 @@ from roofline.hardware.machine import Link
 from roofline.model.parameters import kv_bytes_per_token, state_elements_per_sequence
 from roofline.records import replace
 from roofline.serving.disaggregated import disaggregated
-from roofline.serving.kv_transfer import Side, Transfer, prompt_bytes, transfer
-from roofline.serving.pools import Split
+from roofline.serving.kv_transfer import KvTransfer, Side, prompt_bytes, transfer
+from roofline.serving.pools import PoolSplit
 from roofline.serving.workload import Workload
 from roofline.units import BITS_PER_BYTE
 from roofline.units import parse as quantity
@@ -92,11 +92,11 @@ def test_a_worked_example_of_opt_66b() -> None:
     ten = phases(
         prompt_s=0.1, answer_s=0.1, send_s=handed.send.cache_s, receive_s=handed.receive.cache_s
     )
-    one_each = replace(pools, split=Split(1, 1))
+    one_each = replace(pools, split=PoolSplit(1, 1))
     needed, given_ = one_each.wire_bytes_per_s(ten)
     assert BITS_PER_BYTE * needed == pytest.approx(96.6e9, rel=1e-3)
     assert BITS_PER_BYTE * given_ == pytest.approx(100e9)
-    assert Split(1, 1).utilisation(ten) == pytest.approx(0.966, rel=1e-3)
+    assert PoolSplit(1, 1).utilisation(ten) == pytest.approx(0.966, rel=1e-3)
 
 
 def test_groups_send_at_once_and_prompts_of_a_group_one_after_the_other() -> None:
@@ -119,7 +119,7 @@ def test_layers_sent_as_they_are_computed_follow_each_other(
     compute: float, send: float, layers: int
 ) -> None:
     end = Side(1, 1, busiest_bytes=send * layers, bytes_per_s=1.0, latency_s=0.125)
-    handed = Transfer(send * layers, 1, layers, end, end, "network")
+    handed = KvTransfer(send * layers, 1, layers, end, end, "network")
     sent = 0.0
     for layer in range(1, layers + 1):
         sent = max(sent, compute * layer) + send

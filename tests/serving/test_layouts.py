@@ -14,7 +14,7 @@ from roofline.hardware.machine import Link
 from roofline.hardware.serving_engine import DeviceDefault
 from roofline.records import replace
 from roofline.serving.room import largest_batch
-from roofline.serving.stages import through
+from roofline.serving.stages import price_step
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.static_batches import curve
 from roofline.serving.workload import Workload
@@ -73,7 +73,7 @@ def test_first_tokens_come_when_the_events_say(case: tuple[str, Layout], work: W
     sizes += [work.batch % size] * (work.batch % size > 0)
     assert len(sizes) == number
     jobs = [
-        [_exact(stage.seconds()) for stage in through(deployment, work.prefill(float(each)))]
+        [_exact(stage.seconds()) for stage in price_step(deployment, work.prefill(float(each)))]
         for each in sizes
     ]
     (ends,) = completions(jobs)
@@ -95,7 +95,7 @@ def test_next_tokens_come_as_often_as_the_events_say(
     kind, layout = case
     deployment, work = laid(NETWORKS[kind], layout), replace(work, output=2)
     number, size = work.turns(deployment)
-    priced = through(deployment, work.decode(float(work.longest), float(size)))
+    priced = price_step(deployment, work.decode(float(work.longest), float(size)))
     rounds = completions([[_exact(stage.seconds()) for stage in priced]] * number, rounds=31)
     steady = float(rounds[30][-1] - rounds[10][-1]) / 20 / 1e9
     assert static_batch(deployment, work).tpot_s == pytest.approx(steady)

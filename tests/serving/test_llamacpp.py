@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.bench.end_to_end.making import made
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.memory import budget
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
@@ -26,7 +26,7 @@ WIDTHS = {"q4-k": 144 / 256, "bf16": 2.0}
 def on(
     name: str = "llamacpp", weights: str = "q4-k", device: str = "rtx-4090", pp: int = 1
 ) -> Deployment:
-    return deployed(
+    return make_deployment(
         architecture("llama-3-8b"),
         gpu(device),
         None,
@@ -39,7 +39,7 @@ def on(
 
 
 def operators(deployment: Deployment, tokens: float) -> dict[str, Op]:
-    laid = laid_out(deployment, Group(1.0, tokens, tokens))
+    laid = laid_out(deployment, SequenceGroup(1.0, tokens, tokens))
     return {name: op for stage in laid.stages for name, op in stage.ops.items()}
 
 
@@ -142,7 +142,7 @@ def test_prompts_take_what_was_published_of_a_4090() -> None:
     Source: llama.cpp, pull request 7676, table of the RTX 4090. The front end of a server, which
     llama-bench has not, is in the figure as well: 5 ms.
     """
-    found = deployed(
+    found = make_deployment(
         architecture("llama-3-8b"),
         gpu("rtx-4090"),
         None,

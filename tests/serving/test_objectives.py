@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import InputError
 from roofline.serving.objectives import (
-    Finished,
+    FinishedRequests,
     Objective,
     after_warmup,
     good,
@@ -24,10 +24,10 @@ from roofline.serving.price import usd_per_mtok
 from roofline.serving.running_cost import joule_per_token, power
 
 
-def served(rows: list[tuple[float, float, float, float, int]]) -> Finished:
+def served(rows: list[tuple[float, float, float, float, int]]) -> FinishedRequests:
     """Requests of (arrival, admitted, first token, finish, output tokens)."""
     arrival, admitted, first, finish, output = (np.array(each) for each in zip(*rows, strict=True))
-    return Finished(arrival, admitted, first, finish, np.full(len(rows), 10), output)
+    return FinishedRequests(arrival, admitted, first, finish, np.full(len(rows), 10), output)
 
 
 #                  arrival admitted first finish tokens
@@ -96,7 +96,7 @@ OBJECTIVES = st.builds(
 
 @given(RUNS, st.lists(OBJECTIVES, max_size=3), OBJECTIVES, st.floats(1.0, 10.0))
 def test_one_more_objective_is_never_easier_and_a_looser_one_never_harder(
-    run: Finished, objectives: list[Objective], more: Objective, looser: float
+    run: FinishedRequests, objectives: list[Objective], more: Objective, looser: float
 ) -> None:
     both = good(run, [*objectives, more])
     assert not (both & ~good(run, objectives)).any()
@@ -109,7 +109,7 @@ def test_one_more_objective_is_never_easier_and_a_looser_one_never_harder(
 
 
 @given(RUNS)
-def test_latency_is_first_token_and_the_gaps_after_it(run: Finished) -> None:
+def test_latency_is_first_token_and_the_gaps_after_it(run: FinishedRequests) -> None:
     rest = np.where(run.output > 1, np.nan_to_num(run.tpot_s) * (run.output - 1), 0.0)
     several = run.output > 1
     assert (run.ttft_s + rest)[several] == pytest.approx(run.latency_s[several])
@@ -118,7 +118,7 @@ def test_latency_is_first_token_and_the_gaps_after_it(run: Finished) -> None:
 
 @given(RUNS, OBJECTIVES.filter(lambda objective: objective.percentile is not None))
 def test_a_percentile_within_the_limit_is_that_share_of_requests(
-    run: Finished, objective: Objective
+    run: FinishedRequests, objective: Objective
 ) -> None:
     (made,) = kept(run, [objective])
     assert objective.percentile is not None
@@ -128,7 +128,7 @@ def test_a_percentile_within_the_limit_is_that_share_of_requests(
 
 
 @given(RUNS)
-def test_without_objectives_goodput_is_throughput(run: Finished) -> None:
+def test_without_objectives_goodput_is_throughput(run: FinishedRequests) -> None:
     if window(run) > 0:
         assert goodput(run, ()) == pytest.approx(len(run) / window(run))
 

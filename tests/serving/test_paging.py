@@ -15,7 +15,7 @@ from roofline.cost.sampling import beams_held, samples_held
 from roofline.cost.textbook.memory import slots_never_used, token_state_share
 from roofline.errors import InputError
 from roofline.serving.paged import (
-    Paged,
+    PagingSchemes,
     copied_pages,
     paged,
     paged_slots,
@@ -85,7 +85,9 @@ def test_a_power_of_two_is_the_next_one(tokens: int, slots: int) -> None:
 # --- schemes
 
 
-def compared(samples: int = 1, page: int = 16, work: Workload = WORK, beams: int = 1) -> Paged:
+def compared(
+    samples: int = 1, page: int = 16, work: Workload = WORK, beams: int = 1
+) -> PagingSchemes:
     host = on("llama-2-13b", "a100-sxm", weights="fp16")
     return paged(host, work, samples=samples, beams=beams, page=page, reserved=2048)
 

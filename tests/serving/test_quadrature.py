@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.step import Group, step
+from roofline.cost.step import SequenceGroup, step
 from roofline.serving.quadrature import Answers, ContextSums, context_nodes, mean, nodes
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
@@ -26,7 +26,7 @@ def by_brute_force(deployment: Deployment, work: Workload) -> float:
     total = 0.0
     for part in np.array_split(contexts, max(1, len(contexts) // 8192)):
         new = 1.0 if work.kv_cache else part
-        priced = seconds(step(deployment, Group(float(work.batch), new, part)), deployment)
+        priced = seconds(step(deployment, SequenceGroup(float(work.batch), new, part)), deployment)
         total += float(np.sum(np.broadcast_to(np.asarray(priced), part.shape)))
     return total / len(contexts)
 

@@ -16,7 +16,7 @@ from roofline.serving.acceptance import (
 )
 from roofline.serving.draft_trees import chain
 from roofline.serving.drafts import NGRAM
-from roofline.serving.simulate.drafting import Drafting
+from roofline.serving.simulate.drafting import RoundDraft
 from tests.serving.simulate.cases import requests
 
 EVENLY = (np.arange(20_000) + 0.5) / 20_000
@@ -80,12 +80,12 @@ def test_refusing_more_keeps_the_concentration() -> None:
 def test_drawn_rounds_are_those_of_each_request() -> None:
     rates = spread_out(parse("0.7"), 0.15)
     given, tree = requests(0.0, [10] * 3000, 2001), chain(rates, 4)
-    rounds = Drafting(NGRAM, tree, 3, rates).in_rounds(given).output - 1
-    alike = Drafting(NGRAM, tree, 3).in_rounds(given).output - 1
+    rounds = RoundDraft(NGRAM, tree, 3, rates).in_rounds(given).output - 1
+    alike = RoundDraft(NGRAM, tree, 3).in_rounds(given).output - 1
     # 3,000 requests whose time spreads by 25 %.
     assert rounds.mean() / 2000 == pytest.approx(mean_rounds(rates, 4), rel=0.02)
     slow = 1 / tokens_by_request(rates, 4, np.array([0.01]))[0]
     assert np.quantile(rounds, 0.99) / 2000 == pytest.approx(slow, rel=0.05)
     assert rounds.std() > 5 * alike.std()
-    again = Drafting(NGRAM, tree, 3, rates).in_rounds(given).output - 1
+    again = RoundDraft(NGRAM, tree, 3, rates).in_rounds(given).output - 1
     np.testing.assert_array_equal(rounds, again)

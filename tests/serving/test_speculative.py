@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.step import Group, step
+from roofline.cost.step import SequenceGroup, step
 from roofline.records import replace
 from roofline.serving import drafts
 from roofline.serving.acceptance import conditional, operations_increase, parse
@@ -82,8 +82,8 @@ def test_a_verification_reads_the_weights_of_one_step(length: int, batch: int) -
     """Beside them it moves activations of every token, and a cache that is a little longer."""
     fast = with_rates(target(), compute=1e9)
     wide = replace(fast, options=replace(fast.options, logits="all"))
-    one = Group(float(batch), 1.0, 513.0)
-    many = Group(float(batch), 1.0 + length, 513.0 + length)
+    one = SequenceGroup(float(batch), 1.0, 513.0)
+    many = SequenceGroup(float(batch), 1.0 + length, 513.0 + length)
     steps = [step(fast, one), step(wide, many)]
     weights = [
         sum(op.total.weight_bytes for op in ops.values() if op.kind != "lookup") for ops in steps
@@ -170,12 +170,12 @@ def test_every_round_of_an_answer_priced_by_itself(length: int, rate: float) -> 
     tokens = sum(rate**i for i in range(length + 1))
     verify, draft, plain = [], [], []
     for cached in range(200, 208):
-        wide = Group(4, 1.0 + length, cached + 1.0 + length)
+        wide = SequenceGroup(4, 1.0 + length, cached + 1.0 + length)
         verify.append(float(seconds(step(all_logits, wide), all_logits)))
-        first = Group(4, 1.0 + rate**length, cached + 1.0)
-        further = [Group(4, 1.0, cached + 1.0 + ahead) for ahead in range(1, length)]
+        first = SequenceGroup(4, 1.0 + rate**length, cached + 1.0)
+        further = [SequenceGroup(4, 1.0, cached + 1.0 + ahead) for ahead in range(1, length)]
         draft.append(sum(float(seconds(step(small, group), small)) for group in [first, *further]))
-        plain.append(float(seconds(step(host, Group(4, 1.0, cached + 1.0)), host)))
+        plain.append(float(seconds(step(host, SequenceGroup(4, 1.0, cached + 1.0)), host)))
     speculation = speculate(host, drafts.model(small), alike(rate), work, length=length)
     one = speculation.round
     assert one.verify_s == pytest.approx(np.mean(verify), rel=1e-12)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.records import replace
@@ -99,7 +99,7 @@ def test_the_cached_share_of_a_prompt_is_that_share() -> None:
 
 def test_a_cached_prefix_leaves_its_queries_out_and_its_keys_in() -> None:
     work = Workload(2, 1000, 1, prefix_hit=0.75)
-    assert work.prefill(2.0) == Group(2.0, 250.0, 1000.0)
+    assert work.prefill(2.0) == SequenceGroup(2.0, 250.0, 1000.0)
 
 
 @SEVERAL

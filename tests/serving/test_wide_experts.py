@@ -12,7 +12,7 @@ from roofline.errors import InputError, LayoutError
 from roofline.records import replace
 from roofline.serving.notes import layout_notes
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.stages import period, through
+from roofline.serving.stages import period, price_step
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.serving.deployments import on
@@ -50,12 +50,12 @@ def test_more_groups_than_experts_need_redundant_ones() -> None:
 def test_two_batches_compute_and_exchange_in_turn() -> None:
     whole, two = on(MODEL, layout=WIDE), on(MODEL, layout=WIDE, two_batch=True)
     ops = step(two, decode(128, 1023))  # of each of two micro-batches
-    stages = through(two, decode(128, 1023))
+    stages = price_step(two, decode(128, 1023))
     moved = {"dispatch", "combine"}
     assert set(stages[1].ops) == moved
     assert set(stages[0].ops) == set(ops) - moved
     computing, exchanging = (float(stage.seconds()) for stage in stages)
-    (alone,) = through(on(MODEL, layout=WIDE), decode(128, 1023))
+    (alone,) = price_step(on(MODEL, layout=WIDE), decode(128, 1023))
     assert computing + exchanging == pytest.approx(float(alone.seconds()))
     batch = static_batch(two, replace(WORK, output=2, prompt=1023))
     told = max(2 * computing, 2 * exchanging, computing + exchanging)

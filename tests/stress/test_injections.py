@@ -27,7 +27,7 @@ from roofline.bench.profile_file import load
 from roofline.bench.recorder import begin
 from roofline.bench.records import read_records
 from roofline.cli import run
-from roofline.cli.render import Format, print_rows, write_csv
+from roofline.cli.render import OutputFormat, print_rows, write_csv
 from roofline.errors import RooflineError
 from roofline.files import text_output
 from roofline.interop.commands import targets
@@ -142,7 +142,7 @@ def computed(text: str) -> list[str]:
 def test_a_spreadsheet_computes_none_of_them(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_rows([[text, "-1.5", "1"]], ["a", "b", "c"], Format.CSV)
+    print_rows([[text, "-1.5", "1"]], ["a", "b", "c"], OutputFormat.CSV)
     write_csv(pd.DataFrame({text: ["x"], "name": [text], "number": [-1.5]}), tmp_path / "f.csv")
     for written in (capsys.readouterr().out, (tmp_path / "f.csv").read_text("utf-8")):
         assert "-1.5" in written

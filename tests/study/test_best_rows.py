@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from roofline.study import sweep_result
-from roofline.study.sweep.keep import Objective
+from roofline.study.sweep.keep import SweepObjective
 from roofline.study.sweep_result import order, taken
 
-WANTED = (Objective("usd"), Objective("speed", largest=True))
+WANTED = (SweepObjective("usd"), SweepObjective("speed", largest=True))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import roofline
-from roofline.api.lanes import Lanes
+from roofline.api.lanes import ScenarioLanes
 from roofline.study.pricing import Pricing
 from roofline.study.scenario.crossing import grid_of
 from roofline.study.store.chunk import Chunk
@@ -16,7 +16,7 @@ LENGTHS: dict[str, Any] = {"prompt": 1000, "output": 65}
 
 def swept(base: dict[str, Any], **changes: Any) -> list[dict[str, Any]]:
     asked = scenario(base, keep="all", gpus="h100-sxm", **changes)
-    lanes = Lanes(asked)
+    lanes = ScenarioLanes(asked)
     table = Pricing(asked, grid_of(asked, lanes.found), lanes)(Chunk(0, 0, 1))
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows

@@ -9,15 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.errors import InputError
-from roofline.study.grid import MOST, Grid, Listed, Names, Numbers, Series, Steps
+from roofline.study.grid import (
+    MOST,
+    ListedNumbers,
+    NameAxis,
+    NumberAxis,
+    Series,
+    SteppedNumbers,
+    SweepGrid,
+)
 from tests.cases import examples
 
 
-def names(*called: str, rows: list[tuple[str | int, ...]]) -> Names:
-    return Names(called, tuple(rows))
+def names(*called: str, rows: list[tuple[str | int, ...]]) -> NameAxis:
+    return NameAxis(called, tuple(rows))
 
 
-def brute(grid: Grid) -> list[dict[str, object]]:
+def brute(grid: SweepGrid) -> list[dict[str, object]]:
     """All configurations by nested loops over what the axes say."""
     out: list[dict[str, object]] = []
     for block in grid.blocks:
@@ -37,7 +45,7 @@ def brute(grid: Grid) -> list[dict[str, object]]:
     return out
 
 
-def decoded(grid: Grid, start: int, stop: int) -> list[dict[str, object]]:
+def decoded(grid: SweepGrid, start: int, stop: int) -> list[dict[str, object]]:
     out: list[dict[str, object]] = []
     for lane, first, last in grid.spans(start, stop):
         columns = grid.numbers(first, last)
@@ -48,33 +56,35 @@ def decoded(grid: Grid, start: int, stop: int) -> list[dict[str, object]]:
 
 
 @st.composite
-def grids(draw: st.DrawFn) -> Grid:
+def grids(draw: st.DrawFn) -> SweepGrid:
     counter = iter(range(100))
 
-    def axis() -> Names:
+    def axis() -> NameAxis:
         wide, long = draw(st.integers(1, 2)), draw(st.integers(1, 3))
         called = tuple(f"n{next(counter)}" for _ in range(wide))
-        return Names(called, tuple(tuple(f"{c}-{i}" for c in called) for i in range(long)))
+        return NameAxis(called, tuple(tuple(f"{c}-{i}" for c in called) for i in range(long)))
 
-    def numbers() -> Numbers:
+    def numbers() -> NumberAxis:
         long = draw(st.integers(1, 4))
         series: dict[str, Series] = {}
         for _ in range(draw(st.integers(1, 2))):
-            listed = Listed(tuple(draw(st.lists(st.floats(0, 9), min_size=long, max_size=long))))
-            spaced = Steps(draw(st.integers(1, 9)), draw(st.integers(1, 9)), long)
+            listed = ListedNumbers(
+                tuple(draw(st.lists(st.floats(0, 9), min_size=long, max_size=long)))
+            )
+            spaced = SteppedNumbers(draw(st.integers(1, 9)), draw(st.integers(1, 9)), long)
             series[f"x{next(counter)}"] = listed if draw(st.booleans()) else spaced
-        return Numbers(series)
+        return NumberAxis(series)
 
     blocks = tuple(
         tuple(axis() for _ in range(draw(st.integers(0, 3))))
         for _ in range(draw(st.integers(1, 3)))
     )
-    return Grid(blocks, tuple(numbers() for _ in range(draw(st.integers(0, 3)))))
+    return SweepGrid(blocks, tuple(numbers() for _ in range(draw(st.integers(0, 3)))))
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(grids(), st.data())
-def test_decoding_is_nested_loops(grid: Grid, data: st.DataObject) -> None:
+def test_decoding_is_nested_loops(grid: SweepGrid, data: st.DataObject) -> None:
     every = brute(grid)
     assert len(grid) == len(every) == grid.lanes * grid.points
     start = data.draw(st.integers(0, len(every)))
@@ -83,11 +93,11 @@ def test_decoding_is_nested_loops(grid: Grid, data: st.DataObject) -> None:
 
 
 def test_zipped_axes_go_together() -> None:
-    grid = Grid(
+    grid = SweepGrid(
         ((names("model", "layout", rows=[("8b", "tp1"), ("70b", "tp8")]),),),
         (
-            Numbers({"batch": Listed((1, 2))}),
-            Numbers({"prompt": Listed((10, 20)), "output": Listed((5, 7))}),
+            NumberAxis({"batch": ListedNumbers((1, 2))}),
+            NumberAxis({"prompt": ListedNumbers((10, 20)), "output": ListedNumbers((5, 7))}),
         ),
     )
     assert decoded(grid, 0, len(grid)) == [
@@ -99,15 +109,18 @@ def test_zipped_axes_go_together() -> None:
 
 
 def test_the_last_axis_is_the_fastest() -> None:
-    grid = Grid(((),), (Numbers({"a": Steps(0, 1, 2)}), Numbers({"b": Steps(0, 1, 3)})))
+    grid = SweepGrid(
+        ((),),
+        (NumberAxis({"a": SteppedNumbers(0, 1, 2)}), NumberAxis({"b": SteppedNumbers(0, 1, 3)})),
+    )
     assert grid.numbers(0, 6)["b"].tolist() == [0, 1, 2, 0, 1, 2]
     assert grid.numbers(0, 6)["a"].tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_a_million_million_configurations_take_no_memory() -> None:
     tracemalloc.start()
-    axes = tuple(Numbers({name: Steps(1, 1, 10**4)}) for name in "abc")
-    grid = Grid(((names("gpu", rows=[("x",), ("y",)]),),), axes)
+    axes = tuple(NumberAxis({name: SteppedNumbers(1, 1, 10**4)}) for name in "abc")
+    grid = SweepGrid(((names("gpu", rows=[("x",), ("y",)]),),), axes)
     assert grid.size == 2 * 10**12
     middle = 10**12 + 123_456_789_012
     assert decoded(grid, middle, middle + 1) == [
@@ -120,24 +133,27 @@ def test_a_million_million_configurations_take_no_memory() -> None:
 
 
 def test_spans_cut_at_lanes() -> None:
-    grid = Grid(
-        ((names("gpu", rows=[("x",), ("y",), ("z",)]),),), (Numbers({"b": Steps(0, 1, 4)}),)
+    grid = SweepGrid(
+        ((names("gpu", rows=[("x",), ("y",), ("z",)]),),),
+        (NumberAxis({"b": SteppedNumbers(0, 1, 4)}),),
     )
     assert list(grid.spans(3, 10)) == [(0, 3, 4), (1, 0, 4), (2, 0, 2)]
 
 
 def test_what_cannot_be_numbered_is_refused() -> None:
-    many = tuple(Numbers({name: Steps(1, 1, 2**21)}) for name in "abc")
+    many = tuple(NumberAxis({name: SteppedNumbers(1, 1, 2**21)}) for name in "abc")
     with pytest.raises(InputError, match="configurations"):
-        Grid(((),), many)
-    assert Grid(((),), (*many[:2], Numbers({"c": Steps(1, 1, 2**20)}))).size <= MOST
+        SweepGrid(((),), many)
+    assert (
+        SweepGrid(((),), (*many[:2], NumberAxis({"c": SteppedNumbers(1, 1, 2**20)}))).size <= MOST
+    )
     with pytest.raises(InputError, match=r"^0 configurations"):
-        Grid((), ())
+        SweepGrid((), ())
 
 
 @pytest.mark.parametrize("number", [-1, 2])
 def test_there_are_no_lanes_outside(number: int) -> None:
-    grid = Grid(((names("gpu", rows=[("x",), ("y",)]),),), ())
+    grid = SweepGrid(((names("gpu", rows=[("x",), ("y",)]),),), ())
     with pytest.raises(IndexError):
         grid.lane(number)
     with pytest.raises(IndexError):

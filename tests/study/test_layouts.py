@@ -20,7 +20,7 @@ from roofline.serving.room import memory_of
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.study.choice import OBJECTIVES, choose, ranked
-from roofline.study.layouts import Layouts, candidates, degrees, filled, price
+from roofline.study.layouts import LayoutFigures, candidates, degrees, filled, price
 
 H100 = node("hgx-h100-8").gpu
 WORK = Workload(batch=24, prompt=700, output=90)
@@ -185,9 +185,9 @@ def test_a_layout_that_an_engine_lacks_is_refused(layout: Layout) -> None:
 
 def test_concatenation_keeps_every_column() -> None:
     priced = price(base("llama-3.1-8b"), Workload(batch=1, prompt=32, output=1), 4)
-    assert isinstance(priced, Layouts)
+    assert isinstance(priced, LayoutFigures)
     assert np.all(priced.tpot_s == 0)
-    assert {len(getattr(priced, name)) for name in Layouts.__struct_fields__} == {len(priced)}
+    assert {len(getattr(priced, name)) for name in LayoutFigures.__struct_fields__} == {len(priced)}
     assert np.all(np.isnan(priced.largest))
 
 

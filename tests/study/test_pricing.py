@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from roofline.api.lanes import Lanes
+from roofline.api.lanes import ScenarioLanes
 from roofline.cost.calibration import remembered
-from roofline.cost.calibration.remembered import Memory
+from roofline.cost.calibration.remembered import PriceCache
 from roofline.study import pricing as chunks
 from roofline.study.pricing import LANES, ONE_BY_ONE, TOGETHER, Pricing, chunk_size
 from roofline.study.scenario.crossing import grid_of
@@ -19,7 +19,7 @@ from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
 
 def pricing(base: dict[str, Any], **changes: Any) -> Pricing:
     asked = scenario(base, **changes)
-    lanes = Lanes(asked)
+    lanes = ScenarioLanes(asked)
     return Pricing(asked, grid_of(asked, lanes.found), lanes)
 
 
@@ -90,7 +90,7 @@ def test_bytes_do_not_depend_on_what_is_looked_up_together(
 ) -> None:
     tables = []
     for ahead, points in ((24, 2**19), (1, 2**19), (5, 2**19), (24, 1000)):
-        monkeypatch.setattr(remembered, "SHARED", Memory())
+        monkeypatch.setattr(remembered, "SHARED", PriceCache())
         monkeypatch.setattr(chunks, "AHEAD", ahead)
         monkeypatch.setattr(chunks, "POINTS_AHEAD", points)
         work = pricing(BATCH, **MIXED)

@@ -11,7 +11,7 @@ import numpy as np
 from roofline.bench.fit import fit, scored
 from roofline.bench.held_out import Errors, Labels, coverage, errors
 from roofline.bench.rows import checked, families_of, grouped, search
-from roofline.cost.kernels.form import Calibrated, Dims, Form, Machine, machine, take
+from roofline.cost.kernels.form import Dims, FittedForm, Form, Machine, machine, take
 from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.work import Array
@@ -61,7 +61,7 @@ def every_other(group: Group, name: str) -> Group:
 class Score:
     """Predictions of the rows that were held out."""
 
-    model: Calibrated
+    model: FittedForm
     """Fit without the first rows that were held out."""
     measured: Array
     predicted: Array
@@ -81,9 +81,9 @@ def score(group: Group) -> Score:
     """Held out families, with a residual table and without."""
     form, dims, unit = group.form, group.dims, group.machine
     rows = checked(form, unit, dims, group.measured, group.families)
-    models: list[Calibrated] = []
+    models: list[FittedForm] = []
 
-    def refit(**rest: Any) -> Calibrated:
+    def refit(**rest: Any) -> FittedForm:
         models.append(fit(form, **rest, starts=1))
         return models[-1]
 

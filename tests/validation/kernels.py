@@ -11,7 +11,7 @@ import pytest
 from roofline.bench import exchange_rows, expert_rows, kernel_rows
 from roofline.bench.fit import cross_validate
 from roofline.bench.held_out import Errors, coverage, errors
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.errors import InputError
 from tests.cases import ALL, cases
 from tests.validation.measurements import SAMPLE, measured
@@ -44,7 +44,7 @@ class Report:
     Of a fit with a table the errors of the equation alone are known where all cases run.
     """
 
-    group: Group
+    group: RowGroup
     form: Errors | None
     table: Errors | None
     inside: float
@@ -58,7 +58,7 @@ class Report:
 
 
 @cache
-def groups(name: str, *, sample: bool = False) -> tuple[Group, ...]:
+def groups(name: str, *, sample: bool = False) -> tuple[RowGroup, ...]:
     """Groups of a file, of the device of the sample or of all others."""
     every = measured(name)
     frame = every[(every.gpu == SAMPLE) == sample]
@@ -68,14 +68,14 @@ def groups(name: str, *, sample: bool = False) -> tuple[Group, ...]:
     return tuple(READERS[name](frame))
 
 
-def thinned(group: Group, rows: int = ROWS) -> Group:
+def thinned(group: RowGroup, rows: int = ROWS) -> RowGroup:
     if len(group) <= rows:
         return group
     some = np.random.default_rng(SEED).choice(len(group), rows, replace=False)
     return group[np.sort(some)]
 
 
-def report(group: Group, *, table: bool, score: int = SCORE) -> Report:
+def report(group: RowGroup, *, table: bool, score: int = SCORE) -> Report:
     some = thinned(group)
     families = len(np.unique(some.families))
     # Of few families each is left out alone, so that enough others are left.
@@ -107,7 +107,7 @@ def report(group: Group, *, table: bool, score: int = SCORE) -> Report:
 
 
 def report_all(
-    files: Sequence[str], tabled: Callable[[str, Group], bool], score: int = SCORE
+    files: Sequence[str], tabled: Callable[[str, RowGroup], bool], score: int = SCORE
 ) -> tuple[dict[str, Report], dict[str, str]]:
     """Report of each group of some files, and why there is none of the others."""
     found, refused = {}, {}
@@ -129,7 +129,7 @@ def matching(reports: Mapping[str, Report], refused: Mapping[str, str], words: s
     return found
 
 
-def label(group: Group) -> str:
+def label(group: RowGroup) -> str:
     shown = ("gpu", "backend", "kernel", "mode", "op", "dtype", "kv_dtype", "phase", "gemm_dtype")
     return " ".join(group.name[key] for key in shown if key in group.name)
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 import numpy as np
 
 from roofline.bench import campaign
-from roofline.bench.backend import Backend, Place
+from roofline.bench.backend import Backend, ProbePlace
 from roofline.bench.calibrating import fit_records
 from roofline.bench.capacity import as_measured
-from roofline.bench.probe import Point, Probe, find, probes
+from roofline.bench.probe import Probe, ProbePoint, find, probes
 from roofline.bench.profile import Profile, profile, write
 from roofline.bench.profile_file import load
 from roofline.bench.stopping import SLOWED, Samples, Stop, median, sample
@@ -67,15 +67,15 @@ def probe(name: str) -> Probe:
     return find(name).probe
 
 
-def kernels(step: Step) -> Iterator[tuple[Point, float]]:
+def kernels(step: Step) -> Iterator[tuple[ProbePoint, float]]:
     """Launches of `Decoder.run`, and how often."""
     m = step.count * step.new
 
-    def gemm(rows: int, n: int, k: int, times: int) -> tuple[Point, float]:
-        return Point(probe("gemm"), {"m": rows, "n": n, "k": k}, "cold"), float(times)
+    def gemm(rows: int, n: int, k: int, times: int) -> tuple[ProbePoint, float]:
+        return ProbePoint(probe("gemm"), {"m": rows, "n": n, "k": k}, "cold"), float(times)
 
-    def warm(name: str, times: int, **at: int) -> tuple[Point, float]:
-        return Point(probe(name), at, "warm"), float(times)
+    def warm(name: str, times: int, **at: int) -> tuple[ProbePoint, float]:
+        return ProbePoint(probe(name), at, "warm"), float(times)
 
     yield gemm(m, WIDTH, WIDTH, 2 * LAYERS)
     yield gemm(m, KV_HEADS * HEAD_DIM, WIDTH, 2 * LAYERS)
@@ -89,16 +89,16 @@ def kernels(step: Step) -> Iterator[tuple[Point, float]]:
     yield warm("add", 2 * LAYERS, m=m, width=WIDTH)
     yield warm("silu-mul", LAYERS, m=m, width=FFN)
     store = {"m": step.new, "heads": KV_HEADS, "head_dim": HEAD_DIM}
-    yield Point(probe("store"), store, "cold"), 2.0 * LAYERS * step.count
+    yield ProbePoint(probe("store"), store, "cold"), 2.0 * LAYERS * step.count
     heads = {"count": step.count, "heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM}
     if step.new == 1:
         yield (
-            Point(probe("decode-attention"), {**heads, "context": step.context}, "cold"),
+            ProbePoint(probe("decode-attention"), {**heads, "context": step.context}, "cold"),
             float(LAYERS),
         )
     else:
         at = {**heads, "new": step.new, "context": step.context}
-        yield Point(probe("prefill-attention"), at, "warm"), float(LAYERS)
+        yield ProbePoint(probe("prefill-attention"), at, "warm"), float(LAYERS)
 
 
 NEEDED: Final = frozenset(point.probe.name for step in STEPS for point, _ in kernels(step))
@@ -277,7 +277,9 @@ def alone(*halves: Samples) -> tuple[float, ...]:
     return tuple(chain(*(calm or [half.values for half in halves])))
 
 
-def calibrated(place: Place, budget_s: float, folder: Path) -> tuple[Profile, campaign.Run]:
+def calibrated(
+    place: ProbePlace, budget_s: float, folder: Path
+) -> tuple[Profile, campaign.CampaignRun]:
     """Probe, fit, write, read: what the steps launch, and what tells rates of memory."""
     chosen = [entry for entry in probes() if entry.probe.name in {*NEEDED, MEMORY}]
     done = campaign.measure(place, chosen, budget_s, folder, lambda *_: None)
@@ -288,7 +290,7 @@ def calibrated(place: Place, budget_s: float, folder: Path) -> tuple[Profile, ca
     return load(folder / "calibration.yaml"), done
 
 
-def fastest(done: campaign.Run, machine: Machine, reuse: float) -> Machine:
+def fastest(done: campaign.CampaignRun, machine: Machine, reuse: float) -> Machine:
     """The machine at the highest rates that any probe reached: the best a roofline can know.
 
     Traffic at that of the level that so much comes from, of arrays no smaller.

@@ -7,7 +7,7 @@ import pytest
 
 from roofline.bench.held_out import Errors, coverage, errors
 from roofline.bench.predictors import cross_transfer
-from roofline.cost.kernels.form import TRANSFERRED, Calibrated, predict
+from roofline.cost.kernels.form import TRANSFERRED, FittedForm, predict
 from roofline.cost.work import Array
 from tests.cases import cases
 from tests.validation.kernel_rows import (
@@ -45,7 +45,7 @@ def datasheet(group: Group) -> Errors:
     return errors(np.maximum(compute, memory), group.measured)
 
 
-def constants(model: Calibrated) -> str:
+def constants(model: FittedForm) -> str:
     each = [
         f"{c.name} {model.constants[c.name]:.3g}{' s' if c.unit == 's' else ''}"
         for c in model.form.constants
@@ -65,7 +65,7 @@ def scores() -> dict[tuple[str, str], tuple[Group, Score]]:
 
 
 @pytest.fixture(scope="module")
-def hopper(scores: dict[tuple[str, str], tuple[Group, Score]]) -> dict[str, Calibrated]:
+def hopper(scores: dict[tuple[str, str], tuple[Group, Score]]) -> dict[str, FittedForm]:
     """Fits of the H100 without the families left out, to be carried to the H200."""
     return {
         dtype: scores[device, dtype][1].model for device, dtype in GROUPS if device == "h100_sxm"
@@ -73,7 +73,7 @@ def hopper(scores: dict[tuple[str, str], tuple[Group, Score]]) -> dict[str, Cali
 
 
 def test_the_errors_of_all_groups_are_printed(
-    scores: dict[tuple[str, str], tuple[Group, Score]], hopper: dict[str, Calibrated]
+    scores: dict[tuple[str, str], tuple[Group, Score]], hopper: dict[str, FittedForm]
 ) -> None:
     titles = [f"{title:21}" for title in ("held out", "without table", "datasheet")]
     print(f"\n{'median / mean / p90 error, %':30}    of  rows  inside  {''.join(titles)}")
@@ -110,7 +110,7 @@ def test_intervals_hold_on_rows_that_made_neither_them_nor_the_constants(
     assert all(0.72 <= share <= 0.88 for share in inside.values())
 
 
-def test_a_fit_of_the_h100_is_carried_to_the_h200(hopper: dict[str, Calibrated]) -> None:
+def test_a_fit_of_the_h100_is_carried_to_the_h200(hopper: dict[str, FittedForm]) -> None:
     """Only the published rates and one factor, from other shapes of the sample, are of the H200."""
     print(f"\n{'H200 from H100: median / mean / p90 error, %':46} rows  inside")
     parts: list[tuple[Array, Array, Array]] = []
@@ -130,7 +130,7 @@ def test_a_fit_of_the_h100_is_carried_to_the_h200(hopper: dict[str, Calibrated])
     assert 0.77 <= coverage(*every) <= 0.83
 
 
-def test_what_is_carried_says_so(hopper: dict[str, Calibrated]) -> None:
+def test_what_is_carried_says_so(hopper: dict[str, FittedForm]) -> None:
     from roofline.bench.predictors import transfer
 
     group = linear("h200_sxm", "bfloat16")

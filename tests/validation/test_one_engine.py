@@ -6,7 +6,7 @@ import roofline
 from roofline.bench.end_to_end.cases import read
 from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.predicting import prepared
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.bench.engine_profiles import shipped_profile
 from tests.bench.end_to_end.synthetic import settings
 from tests.cases import ALL
@@ -31,7 +31,7 @@ def test_simulate_told_a_measured_row_gives_what_is_compared_with_it() -> None:
     assert len(found) > 1500
     assert not refused
     if not ALL:
-        kinds: dict[tuple[str, str], list[Known]] = {}
+        kinds: dict[tuple[str, str], list[PreparedRow]] = {}
         for each in sorted(found, key=lambda each: each.row.batch):
             mine = kinds.setdefault((each.row.case.engine, each.kind), [])
             if not mine or each.row.case == mine[0].row.case:

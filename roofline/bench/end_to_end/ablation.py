@@ -22,7 +22,7 @@ from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS
 from roofline.bench.end_to_end.metrics import NAMES, Metrics, predictions, predictions_at
 from roofline.bench.end_to_end.predicting import OK, prepared
-from roofline.bench.end_to_end.replay import Known, known
+from roofline.bench.end_to_end.replay import PreparedRow, known
 from roofline.content import shipped
 from roofline.cost.work import Array
 from roofline.records import replace
@@ -76,7 +76,7 @@ class Ablation(Struct, frozen=True):
     """Predicted metrics of each row, in SI units."""
 
 
-def ablations(rows: Sequence[Known]) -> Iterator[Ablation]:
+def ablations(rows: Sequence[PreparedRow]) -> Iterator[Ablation]:
     """Predictions of rows of closed loops as they are, and without each mechanism in turn."""
     logs, _ = profiles.load()
     names = list(EVERY)
@@ -110,7 +110,7 @@ def _without(name: str, logs: Array) -> Array:
     return np.where(mine, off, logs)
 
 
-def table(rows: Sequence[Known], found: Sequence[Ablation]) -> list[str]:
+def table(rows: Sequence[PreparedRow], found: Sequence[Ablation]) -> list[str]:
     """Lines of a table: errors of all rows without each mechanism, and of the rows it moves."""
     whole = found[0].metrics
     lines = [
@@ -136,14 +136,18 @@ def table(rows: Sequence[Known], found: Sequence[Ablation]) -> list[str]:
 
 
 def _errors(
-    rows: Sequence[Known], metrics: Sequence[Metrics], name: str, wanted: Sequence[bool], most: int
+    rows: Sequence[PreparedRow],
+    metrics: Sequence[Metrics],
+    name: str,
+    wanted: Sequence[bool],
+    most: int,
 ) -> str:
     """Errors of some rows, as `percentages`."""
     chosen = compress(zip(rows, metrics, strict=True), wanted)
     return percentages(absolute(chosen, name), most)
 
 
-def absolute(pairs: Iterable[tuple[Known, Metrics]], name: str) -> Array:
+def absolute(pairs: Iterable[tuple[PreparedRow, Metrics]], name: str) -> Array:
     """Absolute errors of rows with a metric, from their predictions. [1]"""
     return np.array(
         [
@@ -165,7 +169,7 @@ def percentages(off: Array, most: int = 3) -> str:
     return " / ".join(f"{100 * figure:.1f}" for figure in figures[:most])
 
 
-def closed_loops(frame: "pandas.DataFrame") -> list[Known]:
+def closed_loops(frame: "pandas.DataFrame") -> list[PreparedRow]:
     """Rows of closed loops on `DEVICES` whose quality is ok, with what served them."""
     chosen = frame["mode"].eq(CLOSED) & frame["quality"].eq(OK) & frame["gpu"].isin(DEVICES)
     return prepared(read(frame[chosen].reset_index(drop=True))[0])[0]

@@ -153,14 +153,14 @@ class Row(Struct, frozen=True):
     """Day of the run, as ``2026-01-21``; empty where it is not known."""
 
 
-class Unread(Struct, frozen=True):
+class UnreadRow(Struct, frozen=True):
     """A row that cannot be predicted, and why."""
 
     place: int
     why: str
 
 
-def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[Unread]]:
+def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[UnreadRow]]:
     """Rows of a table in the columns of the shared measurements, and those that cannot be read.
 
     Raises:
@@ -173,12 +173,12 @@ def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[Unread]]:
                 hint=f"rows need {', '.join(NEEDED)} and at least one of {', '.join(METRICS)}",
             )
     rows: list[Row] = []
-    unread: list[Unread] = []
+    unread: list[UnreadRow] = []
     for place, record in enumerate(frame.to_dict("records")):
         try:
             rows.append(row_of(place, {str(key): value for key, value in record.items()}))
         except (InputError, LookupError, ValueError) as error:
-            unread.append(Unread(place, described(error)))
+            unread.append(UnreadRow(place, described(error)))
     return rows, unread
 
 

@@ -12,14 +12,21 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.bench.end_to_end import held_out, profiles
-from roofline.bench.end_to_end.cases import Unread, read
+from roofline.bench.end_to_end.cases import UnreadRow, read
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Spreads
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.predicting import prepared
-from roofline.bench.end_to_end.replay import FULL, SINGLE, Known, itl_of, tpot_of, with_profile
+from roofline.bench.end_to_end.replay import (
+    FULL,
+    SINGLE,
+    PreparedRow,
+    itl_of,
+    tpot_of,
+    with_profile,
+)
 from roofline.cost.work import Array
 from roofline.serving.phases import first_tokens
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.served import ServedRequests
 
 if TYPE_CHECKING:
     import pandas
@@ -42,7 +49,7 @@ CENTRAL: Final = ("mean", "p50")
 """Statistics that have an interval."""
 
 
-class Figure(Struct, frozen=True):
+class ComparedFigure(Struct, frozen=True):
     """One measured figure and its prediction."""
 
     metric: str
@@ -77,17 +84,17 @@ class Figure(Struct, frozen=True):
         return None if low is None or high is None else bool(low <= self.measured <= high)
 
 
-class Compared(Struct, frozen=True):
+class RunComparison(Struct, frozen=True):
     """A run with its figures."""
 
-    known: Known
+    known: PreparedRow
     """The run as it was priced; ``known.row.place`` says which it is."""
-    figures: tuple[Figure, ...]
+    figures: tuple[ComparedFigure, ...]
     """In the order asked for."""
     alone: float
     """TTFT that is predicted of one of its prompts with nothing beside it. [s]"""
 
-    def get(self, metric: str) -> Figure | None:
+    def get(self, metric: str) -> ComparedFigure | None:
         """The mean or median of a metric, where it was measured."""
         found = [each for each in self.figures if each.metric == metric and each.log_sd]
         return found[0] if found else None
@@ -95,7 +102,7 @@ class Compared(Struct, frozen=True):
 
 def compare(
     frame: "pandas.DataFrame", measured: Sequence[Mapping[Key, float]], profile: Path | None = None
-) -> tuple[list[Compared], list[Unread]]:
+) -> tuple[list[RunComparison], list[UnreadRow]]:
     """Predict each run by the shipped profiles.
 
     Args:
@@ -118,29 +125,29 @@ def compare(
 
 
 def _compared(
-    each: Known, measured: Mapping[Key, float], logs: Array, spreads: Spreads
-) -> Compared:
+    each: PreparedRow, measured: Mapping[Key, float], logs: Array, spreads: Spreads
+) -> RunComparison:
     predicted = statistics(each, logs, list(measured))
     figures = [
-        Figure(*key, value, predicted[key], _log_sd(each, key, spreads))
+        ComparedFigure(*key, value, predicted[key], _log_sd(each, key, spreads))
         for key, value in measured.items()
         if predicted.get(key)
     ]
-    return Compared(each, tuple(figures), alone(each, logs))
+    return RunComparison(each, tuple(figures), alone(each, logs))
 
 
-def alone(each: Known, logs: Array) -> float:
+def alone(each: PreparedRow, logs: Array) -> float:
     """TTFT of one prompt with nothing beside it. [s]"""
     priced = with_profile(each.deployment, profile_of(each, logs))
     return float(first_tokens(priced, 1.0, max(float(int(each.row.isl)), 1.0)).seconds)
 
 
-def _log_sd(each: Known, key: Key, spreads: Spreads) -> float | None:
+def _log_sd(each: PreparedRow, key: Key, spreads: Spreads) -> float | None:
     metric, statistic = key
     return held_out.of(spreads, each, SPREAD_OF[metric]) if statistic in CENTRAL else None
 
 
-def statistics(each: Known, logs: Array, wanted: Sequence[Key]) -> dict[Key, float]:
+def statistics(each: PreparedRow, logs: Array, wanted: Sequence[Key]) -> dict[Key, float]:
     """Wanted figures of a run, those that can be predicted, by logarithms of all constants."""
     row, profile = each.row, profile_of(each, logs)
     if row.mode not in SINGLE or (row.mode in FULL and not row.requests):
@@ -157,7 +164,7 @@ def statistics(each: Known, logs: Array, wanted: Sequence[Key]) -> dict[Key, flo
 
 
 def _derived(
-    each: Known, means: dict[str, float], wanted: Sequence[Key], served: Served | None
+    each: PreparedRow, means: dict[str, float], wanted: Sequence[Key], served: ServedRequests | None
 ) -> dict[Key, float]:
     means.setdefault("itl_s", means["tpot_s"])
     means |= _rates(each, means, served)
@@ -172,7 +179,7 @@ def _derived(
     return out
 
 
-def _sample(served: Served, metric: str) -> Array:
+def _sample(served: ServedRequests, metric: str) -> Array:
     """Values that a percentile is taken of; none for gaps and rates of all requests together."""
     match metric:
         case "ttft_s":
@@ -184,7 +191,9 @@ def _sample(served: Served, metric: str) -> Array:
     return np.zeros(0)
 
 
-def _rates(each: Known, means: Mapping[str, float], served: Served | None) -> dict[str, float]:
+def _rates(
+    each: PreparedRow, means: Mapping[str, float], served: ServedRequests | None
+) -> dict[str, float]:
     """Throughputs of all devices, whatever the row counts."""
     row = each.row
     if served is None:

@@ -9,7 +9,7 @@ from roofline.bench.end_to_end.cases import Row
 from roofline.hardware.engine import engine
 from roofline.records import replace
 from roofline.serving.traffic.harnesses import Harness, RowOrigin, harness_of
-from roofline.serving.traffic.lengths import Constant
+from roofline.serving.traffic.lengths import ConstantLength
 from roofline.serving.traffic.traffic import Arrivals, Bursty, Closed, Even, Poisson, Traffic
 
 CLOSED: Final = "steady_concurrency"
@@ -64,7 +64,7 @@ def traffic_of(row: Row) -> Traffic:
             max(int(int(row.batch) * how.rounds), 1) * replicas,
             pool=how.pool,
         )
-    prompt, output = (Constant(max(round(nominal), 1)) for nominal in (row.isl, row.osl))
+    prompt, output = (ConstantLength(max(round(nominal), 1)) for nominal in (row.isl, row.osl))
     if row.mode == "steady_rate":
         number = int(row.requests) or SENT
         return Traffic(prompt, output, _arrivals(row.rate * replicas, row.cv), number * replicas)

@@ -21,7 +21,7 @@ SHARED: Final = "kernels"
 """File of what all engines share."""
 
 
-class Constant(Struct, frozen=True):
+class EngineConstant(Struct, frozen=True):
     """A fitted constant and what was believed before."""
 
     prior: float
@@ -33,34 +33,54 @@ class Constant(Struct, frozen=True):
     """One phrase."""
 
 
-CONSTANTS: Final[Mapping[str, Constant]] = {
-    "step_s": Constant(1.0e-3, 0.12, "s", "of every step: scheduling, sampling, launches"),
-    "sequence_s": Constant(1.2e-5, 0.3, "s", "of every sequence that decodes, in a step"),
-    "prefill_s": Constant(2.0e-3, 0.4, "s", "of a step that prefills, beside its kernels"),
-    "request_s": Constant(2.5e-2, 0.3, "s", "from arrival to the scheduler, and back with a token"),
-    "serial_s": Constant(4.0e-3, 0.5, "s", "of a request in the front end, one after the other"),
-    "front_end_s": Constant(2.0e-5, 0.4, "s", "of a token in the front end, one after the other"),
-    "cold_s": Constant(0.7, 0.5, "s", "of the first prompts of a mixture on a server just started"),
-    "launch_s": Constant(
+CONSTANTS: Final[Mapping[str, EngineConstant]] = {
+    "step_s": EngineConstant(1.0e-3, 0.12, "s", "of every step: scheduling, sampling, launches"),
+    "sequence_s": EngineConstant(1.2e-5, 0.3, "s", "of every sequence that decodes, in a step"),
+    "prefill_s": EngineConstant(2.0e-3, 0.4, "s", "of a step that prefills, beside its kernels"),
+    "request_s": EngineConstant(
+        2.5e-2, 0.3, "s", "from arrival to the scheduler, and back with a token"
+    ),
+    "serial_s": EngineConstant(
+        4.0e-3, 0.5, "s", "of a request in the front end, one after the other"
+    ),
+    "front_end_s": EngineConstant(
+        2.0e-5, 0.4, "s", "of a token in the front end, one after the other"
+    ),
+    "cold_s": EngineConstant(
+        0.7, 0.5, "s", "of the first prompts of a mixture on a server just started"
+    ),
+    "launch_s": EngineConstant(
         1.0e-3, 0.6, "s", "of a layer of experts in a step that prefills, at least"
     ),
-    "mixture_s": Constant(1.0e-6, 0.3, "s", "of a layer of experts in every step, around kernels"),
-    "decode_gain": Constant(1.0, 0.02, "1", "on the kernels of decoding"),
-    "prefill_gain": Constant(1.05, 0.05, "1", "on the kernels of prompts"),
-    "passes": Constant(1.0, 0.05, "1", "on passes over activations, as far as they are fused"),
-    "experts": Constant(1.0, 0.08, "1", "on routed experts"),
+    "mixture_s": EngineConstant(
+        1.0e-6, 0.3, "s", "of a layer of experts in every step, around kernels"
+    ),
+    "decode_gain": EngineConstant(1.0, 0.02, "1", "on the kernels of decoding"),
+    "prefill_gain": EngineConstant(1.05, 0.05, "1", "on the kernels of prompts"),
+    "passes": EngineConstant(
+        1.0, 0.05, "1", "on passes over activations, as far as they are fused"
+    ),
+    "experts": EngineConstant(1.0, 0.08, "1", "on routed experts"),
 }
 """Constants of an engine. Priors after ``c_step`` 1 ms, ``c_seq`` 10 µs and ``c_pre`` 2 ms, which
 hold for every modern engine; gains are those of kernels that were measured alone."""
-KERNELS: Final[Mapping[str, Constant]] = {
-    "start": Constant(0.85, 0.05, "1", "on the start of a product, inside a CUDA graph"),
-    "start_low": Constant(0.22, 0.2, "1", "the same in fp8 or nvfp4 whose inputs are fused"),
-    "start_pass": Constant(0.8, 0.3, "1", "on the start of a pass over activations, part fused"),
-    "experts_start": Constant(0.4, 0.4, "1", "on what is around the products of routed experts"),
-    "experts_all": Constant(1.0, 0.1, "1", "on routed experts of every engine"),
-    "experts_apart": Constant(1.0, 0.3, "1", "on routed experts spread over groups of devices"),
-    "experts_prompts": Constant(1.0, 0.3, "1", "on prompts of mixtures, whose experts are uneven"),
-    "interconnect": Constant(1.0, 0.1, "1", "on collectives"),
+KERNELS: Final[Mapping[str, EngineConstant]] = {
+    "start": EngineConstant(0.85, 0.05, "1", "on the start of a product, inside a CUDA graph"),
+    "start_low": EngineConstant(0.22, 0.2, "1", "the same in fp8 or nvfp4 whose inputs are fused"),
+    "start_pass": EngineConstant(
+        0.8, 0.3, "1", "on the start of a pass over activations, part fused"
+    ),
+    "experts_start": EngineConstant(
+        0.4, 0.4, "1", "on what is around the products of routed experts"
+    ),
+    "experts_all": EngineConstant(1.0, 0.1, "1", "on routed experts of every engine"),
+    "experts_apart": EngineConstant(
+        1.0, 0.3, "1", "on routed experts spread over groups of devices"
+    ),
+    "experts_prompts": EngineConstant(
+        1.0, 0.3, "1", "on prompts of mixtures, whose experts are uneven"
+    ),
+    "interconnect": EngineConstant(1.0, 0.1, "1", "on collectives"),
 }
 """Constants of the kernels that all engines run. ``start_low`` is the start of a product in 16 bits
 over the one of such a product that was measured with the conversion of its inputs, at 0.85: 2.7 of

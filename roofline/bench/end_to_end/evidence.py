@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from roofline.bench.end_to_end.comparing import Compared, Figure
-from roofline.bench.end_to_end.replay import OPEN, Known
+from roofline.bench.end_to_end.comparing import ComparedFigure, RunComparison
+from roofline.bench.end_to_end.replay import OPEN, PreparedRow
 from roofline.cost.deployment import Deployment
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, step
+from roofline.cost.step import SequenceGroup, step
 from roofline.cost.work import Op
 from roofline.records import replace
 from roofline.table import BASES
@@ -32,15 +32,15 @@ class Bounds(Struct, frozen=True):
     """Step that decodes all sequences of the run. [s]"""
 
 
-def bounds(each: Known) -> Bounds:
+def bounds(each: PreparedRow) -> Bounds:
     """Bounds of a run."""
     found, row = replace(each.deployment, calibration=None), each.row
     context = row.isl + row.osl / 2
     many = max(row.batch, 1.0)
     return Bounds(
-        _least(step(found, [Group(1.0, row.isl, row.isl, "prefill")]).values(), found),
-        _least(step(found, [Group(1.0, 1.0, context, "decode")]).values(), found),
-        _least(step(found, [Group(many, 1.0, context, "decode")]).values(), found),
+        _least(step(found, [SequenceGroup(1.0, row.isl, row.isl, "prefill")]).values(), found),
+        _least(step(found, [SequenceGroup(1.0, 1.0, context, "decode")]).values(), found),
+        _least(step(found, [SequenceGroup(many, 1.0, context, "decode")]).values(), found),
     )
 
 
@@ -53,7 +53,7 @@ def _least(ops: Iterable[Op], found: Deployment) -> float:
 _LIMITS: Final = ("compute", "memory")
 
 
-class Poor(Struct, frozen=True):
+class UnmeasuredPart(Struct, frozen=True):
     """Part of a step's time that no measurement at its shapes on its device stands behind."""
 
     share: float
@@ -63,7 +63,7 @@ class Poor(Struct, frozen=True):
     """Kind of operator that takes most of that time, and the basis of its price."""
 
 
-def poor(each: Known, *, prefill: bool) -> Poor:
+def poor(each: PreparedRow, *, prefill: bool) -> UnmeasuredPart:
     """Part of a run's step that is priced by kernels of other devices or by assumed ones.
 
     The step computes one prompt, or decodes all sequences of the run.
@@ -71,9 +71,9 @@ def poor(each: Known, *, prefill: bool) -> Poor:
     row = each.row
     found = each.deployment
     group = (
-        Group(1.0, row.isl, row.isl, "prefill")
+        SequenceGroup(1.0, row.isl, row.isl, "prefill")
         if prefill
-        else Group(max(row.batch, 1.0), 1.0, row.isl + row.osl / 2, "decode")
+        else SequenceGroup(max(row.batch, 1.0), 1.0, row.isl + row.osl / 2, "decode")
     )
     whole = 0.0
     parts: dict[tuple[str, int], float] = {}
@@ -88,9 +88,9 @@ def poor(each: Known, *, prefill: bool) -> Poor:
             key = op.kind, basis
             parts[key] = parts.get(key, 0.0) + seconds
     if not parts or whole <= 0:
-        return Poor(0.0, "", "")
+        return UnmeasuredPart(0.0, "", "")
     (kind, worst), _ = max(parts.items(), key=lambda part: part[1])
-    return Poor(sum(parts.values()) / whole, kind, BASES[worst])
+    return UnmeasuredPart(sum(parts.values()) / whole, kind, BASES[worst])
 
 
 RATES: Final = ("output_tok_s", "total_tok_s", "input_tok_s", "requests_s")
@@ -102,10 +102,10 @@ GAPS: Final = ("tpot_s", "itl_s")
 class Context(Struct, frozen=True, dict=True):
     """A figure that is outside, and what the rules may look at."""
 
-    figure: Figure
-    run: Compared
+    figure: ComparedFigure
+    run: RunComparison
     """The figure, and its run."""
-    series: Sequence[Compared]
+    series: Sequence[RunComparison]
     """Runs of the same deployment and lengths, one of each load, by load; the run among them."""
 
     @cached_property
@@ -114,7 +114,7 @@ class Context(Struct, frozen=True, dict=True):
         return bounds(self.run.known)
 
     @cached_property
-    def poor(self) -> Poor:
+    def poor(self) -> UnmeasuredPart:
         """Share of its step that was not measured."""
         return poor(self.run.known, prefill=self.figure.metric == "ttft_s")
 
@@ -129,12 +129,12 @@ class Context(Struct, frozen=True, dict=True):
         return load(self.run)
 
     @property
-    def gaps(self) -> Figure | None:
+    def gaps(self) -> ComparedFigure | None:
         """TPOT, or what stands for it."""
         return self.run.get("tpot_s") or self.run.get("itl_s")
 
 
-def load(run: Compared) -> float:
+def load(run: RunComparison) -> float:
     """Clients, or sequences of a batch; at a rate what is in flight, by the law of Little. [1]"""
     row = run.known.row
     if row.mode != OPEN:
@@ -145,19 +145,19 @@ def load(run: Compared) -> float:
     return row.rate * latency
 
 
-def alike(run: Compared) -> tuple[object, ...]:
+def alike(run: RunComparison) -> tuple[object, ...]:
     """Deployment, kind and lengths of a run: runs that share them differ in their load only."""
     row = run.known.row
     return row.case, row.engine, row.mode, f"{row.isl:.2g}", f"{row.osl:.2g}"
 
 
-def series(run: Compared, runs: Sequence[Compared]) -> list[Compared]:
+def series(run: RunComparison, runs: Sequence[RunComparison]) -> list[RunComparison]:
     """Runs of the same deployment, kind and lengths, from the lightest load on; one of each load.
 
     Of its own load it is the run itself: the same measured again says nothing of other loads.
     """
 
-    def loaded(each: Compared) -> tuple[float, float]:
+    def loaded(each: RunComparison) -> tuple[float, float]:
         return each.known.row.batch, each.known.row.rate
 
     by_load = {loaded(each): each for each in runs if alike(each) == alike(run)}
@@ -187,7 +187,7 @@ def share(part: float) -> str:
     return f"{100 * part:.0f} %"
 
 
-def many(run: Compared) -> str:
+def many(run: RunComparison) -> str:
     """The load of a run."""
     clients = load(run)
     if run.known.row.mode == OPEN:

@@ -17,7 +17,7 @@ from roofline.bench.end_to_end.cases import contradicted
 from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
 from roofline.bench.end_to_end.metrics import NAMES, PLACE, Predictable, predictions_at
-from roofline.bench.end_to_end.replay import FULL, Known
+from roofline.bench.end_to_end.replay import FULL, PreparedRow
 from roofline.cost.work import Array
 from roofline.records import replace
 
@@ -53,7 +53,7 @@ def priors() -> tuple[Array, Array]:
     return np.log(values), spreads
 
 
-class Cells(Struct, frozen=True):
+class MeasuredCells(Struct, frozen=True):
     """Measured metrics of rows as one column: a cell is one metric of one row."""
 
     row: Integers
@@ -68,7 +68,7 @@ class Cells(Struct, frozen=True):
     """Log standard deviation of a cell around its group, and of groups. [1]"""
 
 
-def cells(rows: Sequence[Known]) -> Cells:
+def cells(rows: Sequence[PreparedRow]) -> MeasuredCells:
     """Metrics of rows as cells, without a metric that the others of its row contradict."""
     found = [
         (place, metric, np.log(value), (*each.group, metric), each.row.mode)
@@ -79,7 +79,7 @@ def cells(rows: Sequence[Known]) -> Cells:
     numbers = {key: number for number, key in enumerate(dict.fromkeys(f[3] for f in found))}
     looser = np.array([LOOSER if mode in FULL else 1.0 for *_, mode in found])
     tighter = np.array([0.5 if f[1] == "ttft_s" and f[4] != CLOSED else 1.0 for f in found])
-    return Cells(
+    return MeasuredCells(
         np.array([f[0] for f in found], dtype=np.int64),
         tuple(f[1] for f in found),
         np.array([f[2] for f in found]),
@@ -89,7 +89,7 @@ def cells(rows: Sequence[Known]) -> Cells:
     )
 
 
-def some(has: Cells, which: NDArray[np.bool_]) -> Cells:
+def some(has: MeasuredCells, which: NDArray[np.bool_]) -> MeasuredCells:
     """Some of the cells."""
     return replace(
         has,
@@ -102,14 +102,17 @@ def some(has: Cells, which: NDArray[np.bool_]) -> Cells:
     )
 
 
-def residuals(rows: Sequence[Predictable], has: Cells, logs: Array) -> Array:
+def residuals(rows: Sequence[Predictable], has: MeasuredCells, logs: Array) -> Array:
     """Logarithm of predicted over measured, cell by cell."""
     out: Array = residuals_at(rows, has, logs[None])[0]
     return out
 
 
 def residuals_at(
-    rows: Sequence[Predictable], has: Cells, logs: Array, wanted: NDArray[np.bool_] | None = None
+    rows: Sequence[Predictable],
+    has: MeasuredCells,
+    logs: Array,
+    wanted: NDArray[np.bool_] | None = None,
 ) -> Array:
     """Logarithm of predicted over measured at several constants, of shape (vectors, cells).
 
@@ -128,7 +131,7 @@ def residuals_at(
 
 
 def improved(
-    has: Cells,
+    has: MeasuredCells,
     at: Array,
     slopes: Array,
     logs: Array,
@@ -175,7 +178,7 @@ def improved(
     return moved, inverse
 
 
-class Linear(Struct, frozen=True):
+class LinearModel(Struct, frozen=True):
     """Linear model of the cells around the constants where a search begins."""
 
     start: Array
@@ -187,11 +190,11 @@ class Linear(Struct, frozen=True):
 
 def linear(
     rows: Sequence[Predictable],
-    has: Cells,
+    has: MeasuredCells,
     start: Array | None = None,
     constants: Sequence[str] = (*CONSTANTS, *KERNELS),
-    before: Linear | None = None,
-) -> Linear:
+    before: LinearModel | None = None,
+) -> LinearModel:
     """Residuals of cells and their derivatives; engines are nudged all at once.
 
     Args:
@@ -224,10 +227,12 @@ def linear(
     if before is not None:
         kept = ~again[has.row]
         at[kept], slopes[kept] = before.at[kept], before.slopes[kept]
-    return Linear(start, at, slopes)
+    return LinearModel(start, at, slopes)
 
 
-def loss(has: Cells, at: Array, logs: Array, believed: tuple[Array, Array] | None = None) -> float:
+def loss(
+    has: MeasuredCells, at: Array, logs: Array, believed: tuple[Array, Array] | None = None
+) -> float:
     """Misfit of cells and of their groups, and of the constants to the priors. [1]
 
     Σ log(1 + (r − u)² / σ²) + Σ u² / τ² + Σ (θ − θ₀)² / s², u what the cells of a group share: the
@@ -241,7 +246,7 @@ def loss(has: Cells, at: Array, logs: Array, believed: tuple[Array, Array] | Non
     return misfit(has, at) + float((((logs - center) / spread) ** 2).sum())
 
 
-def misfit(has: Cells, at: Array) -> float:
+def misfit(has: MeasuredCells, at: Array) -> float:
     """Term of `loss` for cells and their groups, without the priors. [1]"""
     weight = 1.0 / (1.0 + (at / has.row_sd) ** 2) / has.row_sd**2
     tau = np.zeros(has.group.max() + 1)
@@ -255,7 +260,7 @@ def misfit(has: Cells, at: Array) -> float:
 
 
 def steps(
-    has: Cells, near: Linear, believed: tuple[Array, Array] | None = None
+    has: MeasuredCells, near: LinearModel, believed: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array]:
     """Candidates for the next step of the search, one vector for each width of `TRUST`.
 
@@ -271,8 +276,8 @@ def steps(
 
 
 def best(
-    has: Cells,
-    near: Linear,
+    has: MeasuredCells,
+    near: LinearModel,
     tried: Array,
     again: Callable[[Array], Array],
     believed: tuple[Array, Array] | None = None,
@@ -290,7 +295,7 @@ def best(
 
 
 def each_its_own(
-    rows: Sequence[Known], has: Cells, near: Linear, tried: Array, kernels: Array
+    rows: Sequence[PreparedRow], has: MeasuredCells, near: LinearModel, tried: Array, kernels: Array
 ) -> Array:
     """Constants put together engine by engine: each takes its own from the candidate it fits best.
 
@@ -321,7 +326,7 @@ def each_its_own(
     return out
 
 
-def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
+def fit(rows: Sequence[PreparedRow], near: LinearModel) -> tuple[LinearModel, Array]:
     """Cells around the constants fitted to rows, and the standard deviations of their logarithms.
 
     Args:

@@ -20,7 +20,7 @@ from roofline.bench.end_to_end.ablation import METRICS, absolute, closed_loops, 
 from roofline.bench.end_to_end.driving import driver
 from roofline.bench.end_to_end.learning import FEWEST, constants_of
 from roofline.bench.end_to_end.metrics import predictions_at
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
@@ -44,7 +44,7 @@ class GivenRuns(Struct, frozen=True):
     """Absolute errors of these by metric: by the shipped constants, and by those learnt. [1]"""
 
 
-def given_runs(rows: Sequence[Known], number: int = FEWEST) -> list[GivenRuns]:
+def given_runs(rows: Sequence[PreparedRow], number: int = FEWEST) -> list[GivenRuns]:
     """Errors of each deployment with enough runs of closed loops, of which some are given.
 
     Raises:
@@ -52,7 +52,7 @@ def given_runs(rows: Sequence[Known], number: int = FEWEST) -> list[GivenRuns]:
     """
     if number < FEWEST:
         raise InputError(f"{number} runs are too few to learn from", hint=f"give {FEWEST} or more")
-    together: dict[tuple[str, ...], list[Known]] = {}
+    together: dict[tuple[str, ...], list[PreparedRow]] = {}
     for each in rows:
         case = each.row.case
         key = (case.gpu, each.engine.profile, case.network, case.weights, case.layout.spelled)
@@ -64,7 +64,7 @@ def given_runs(rows: Sequence[Known], number: int = FEWEST) -> list[GivenRuns]:
     ]
 
 
-def _predicted(name: str, mine: Sequence[Known], number: int) -> GivenRuns:
+def _predicted(name: str, mine: Sequence[PreparedRow], number: int) -> GivenRuns:
     runs = sorted(mine, key=lambda each: (each.row.batch, each.row.isl, each.row.osl))
     taken = {int(i * (len(runs) - 1) / (number - 1) + 0.5) for i in range(number)}
     others = [each for place, each in enumerate(runs) if place not in taken]

@@ -11,14 +11,21 @@ from numpy.typing import NDArray
 
 from roofline.bench.end_to_end.cases import Case
 from roofline.bench.end_to_end.deploying import deployment
-from roofline.bench.end_to_end.fitting import Cells, Linear, cells, improved, linear, some
+from roofline.bench.end_to_end.fitting import (
+    LinearModel,
+    MeasuredCells,
+    cells,
+    improved,
+    linear,
+    some,
+)
 from roofline.bench.end_to_end.metrics import predictions_at
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.bench.engine_profiles import spread_keys
 from roofline.cost.calibration.kernel import known
 from roofline.cost.work import Array
 from roofline.hardware.serving_engine import UNKNOWN
-from roofline.serving.run.intervals import doubt_of
+from roofline.serving.run.intervals import step_uncertainty
 
 Integers = NDArray[np.int64]
 FOLDS: Final = 10
@@ -45,7 +52,7 @@ Key = tuple[str, ...]
 Spreads = Mapping[Key, float]
 
 
-def folds(rows: Sequence[Known], number: int = FOLDS) -> Integers:
+def folds(rows: Sequence[PreparedRow], number: int = FOLDS) -> Integers:
     """Fold of each row: a network under an engine goes whole, with all of its devices.
 
     Dealt out by kind of network and engine, so that no fold takes all mixtures of experts away.
@@ -65,7 +72,9 @@ class HeldOut(Struct, frozen=True):
 
 
 def cross_validate(
-    rows: Sequence[Known], fits: NDArray[np.bool_] | None = None, near: Linear | None = None
+    rows: Sequence[PreparedRow],
+    fits: NDArray[np.bool_] | None = None,
+    near: LinearModel | None = None,
 ) -> HeldOut:
     """Predict each row by constants fitted to other groups.
 
@@ -102,7 +111,7 @@ def cross_validate(
 
 
 def _nested(
-    has: Cells,
+    has: MeasuredCells,
     at: Array,
     slopes: Array,
     where: Integers,
@@ -126,13 +135,13 @@ def _nested(
     return out
 
 
-def keys(each: Known, metric: str) -> tuple[Key, ...]:
+def keys(each: PreparedRow, metric: str) -> tuple[Key, ...]:
     """Keys that the spread of a metric of a row may be looked up by, the closest first."""
     mode = LIKE.get(each.row.mode, each.row.mode)
     return spread_keys(each.engine, mode, metric, each.deployment.node.gpu.architecture)
 
 
-def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
+def spread(rows: Sequence[PreparedRow], has: MeasuredCells, missed: Array) -> Spreads:
     """Log standard deviation by engine, mode, metric and generation of devices, as far as rows go.
 
     So that the central 80 % of a lognormal holds that share of the residuals, where each network
@@ -172,7 +181,7 @@ def _central(off: Array, weight: Array) -> float:
     return float(off[order][min(int(np.searchsorted(share, CENTRAL)), len(off) - 1)])
 
 
-def of(spreads: Spreads, each: Known, metric: str) -> float:
+def of(spreads: Spreads, each: PreparedRow, metric: str) -> float:
     """Spread of a metric of a row; wider for an engine or a mode that no row was measured of.
 
     On a device of which no kernel was measured it is no less than that of its kernels, as in every
@@ -189,5 +198,5 @@ def _of_kernels(case: Case, metric: str) -> float:
     where = deployment(case)
     if known(where.node.gpu):
         return 0.0
-    doubt = doubt_of(where, **TYPICAL, misses={})
+    doubt = step_uncertainty(where, **TYPICAL, misses={})
     return doubt.prefill_sd if metric == "ttft_s" else doubt.decode_sd

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.engines import CONSTANTS
 from roofline.bench.end_to_end.fitting import (
-    Cells,
-    Linear,
+    LinearModel,
+    MeasuredCells,
     best,
     cells,
     linear,
@@ -29,7 +29,7 @@ from roofline.bench.end_to_end.fitting import (
 )
 from roofline.bench.end_to_end.held_out import CENTRAL, DEVIATIONS, FLOOR, Key, Spreads
 from roofline.bench.end_to_end.metrics import PLACE, Predictable
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.serving_engine import Engine
@@ -52,7 +52,7 @@ FEW_RUNS: Final = 6
 """Runs up to which each step has derivatives of its own. [1]"""
 
 
-class Moved(Struct, frozen=True):
+class ConstantChange(Struct, frozen=True):
     """A constant before and after."""
 
     name: str
@@ -69,7 +69,7 @@ class Moved(Struct, frozen=True):
     """Share of what was not known before that the runs told: 0 where it stays as shipped. [1]"""
 
 
-class Scored(Struct, frozen=True):
+class MedianErrors(Struct, frozen=True):
     """Median absolute errors of a metric."""
 
     metric: str
@@ -82,7 +82,7 @@ class Scored(Struct, frozen=True):
     """By the shipped constants, by those learnt from other runs, by those learnt from all. [1]"""
 
 
-class Learnt(Struct, frozen=True):
+class LearntConstants(Struct, frozen=True):
     """Constants of an engine after a user's runs."""
 
     engine: Engine
@@ -92,8 +92,8 @@ class Learnt(Struct, frozen=True):
     """Runs, and the deployments that they are of. [1]"""
     apart: str
     """Unit that was held out at a time: ``"run"`` or ``"deployment"``."""
-    moved: tuple[Moved, ...]
-    scores: tuple[Scored, ...]
+    moved: tuple[ConstantChange, ...]
+    scores: tuple[MedianErrors, ...]
     """Each constant, and each metric; the last score is of all figures."""
     logs: Array
     sd: Array
@@ -107,12 +107,12 @@ class Learnt(Struct, frozen=True):
         return self.scores[-1].held < self.scores[-1].shipped
 
 
-def constants_of(rows: Sequence[Known]) -> Array:
+def constants_of(rows: Sequence[PreparedRow]) -> Array:
     """Logarithms of all constants, those of an engine learnt from runs of its profile."""
     return _fitted(_task(rows))[0]
 
 
-def learn(rows: Sequence[Known]) -> Learnt:
+def learn(rows: Sequence[PreparedRow]) -> LearntConstants:
     """Constants of an engine, learnt from runs of its profile.
 
     Raises:
@@ -140,22 +140,22 @@ def learn(rows: Sequence[Known]) -> Learnt:
 
 
 def learn_task(
-    task: "Task", engine: Engine, label: Integers, apart: str, kinds: Sequence[str] = ()
-) -> tuple[Learnt, Array]:
+    task: "LearningTask", engine: Engine, label: Integers, apart: str, kinds: Sequence[str] = ()
+) -> tuple[LearntConstants, Array]:
     """Constants learnt from some cells, and the residual of each by constants without its kind.
 
     Args:
         task: The cells, and what is believed before.
         engine: Whose they are.
         label: Number of what each cell is held out with. [1]
-        apart: What such cells have in common, as `Learnt` has it.
+        apart: What such cells have in common, as `LearntConstants` has it.
         kinds: What each cell is scored as; its metric where none are given.
     """
     logs, covariance = _fitted(task)
     held = _held(task, label)
     sd = np.sqrt(np.diag(covariance))
     fitted = residuals(task.rows, task.has, logs)
-    learnt = Learnt(
+    learnt = LearntConstants(
         engine=engine,
         runs=len(label),
         deployments=1,
@@ -169,39 +169,41 @@ def learn_task(
     return learnt, held
 
 
-class Task(Struct, frozen=True):
+class LearningTask(Struct, frozen=True):
     """Measurements, their cells, what is believed before, and how far off that is."""
 
     rows: Sequence[Predictable]
-    has: Cells
-    near: Linear
+    has: MeasuredCells
+    near: LinearModel
     believed: tuple[Array, Array]
     constants: tuple[str, ...]
     """Names of the constants that the cells may move."""
 
 
-def _task(rows: Sequence[Known]) -> Task:
+def _task(rows: Sequence[PreparedRow]) -> LearningTask:
     has = cells(rows)
     if len({each.group for each in rows}) == 1:
         has = replace(has, group_sd=np.zeros(len(has.group_sd)))
     return task_of(rows, has, tuple(CONSTANTS))
 
 
-def task_of(rows: Sequence[Predictable], has: Cells, constants: tuple[str, ...]) -> Task:
+def task_of(
+    rows: Sequence[Predictable], has: MeasuredCells, constants: tuple[str, ...]
+) -> LearningTask:
     """Cells of some measurements around the shipped constants, of which some may move."""
     start, _ = profiles.load()
     near = linear(rows, has, start, constants)
-    return Task(rows, has, near, (start, WIDER * priors()[1]), constants)
+    return LearningTask(rows, has, near, (start, WIDER * priors()[1]), constants)
 
 
-def _fitted(task: Task, which: NDArray[np.bool_] | None = None) -> tuple[Array, Array]:
+def _fitted(task: LearningTask, which: NDArray[np.bool_] | None = None) -> tuple[Array, Array]:
     """Constants from some of the cells, or all; a step begins where the one before it ended.
 
     Derivatives of many runs are taken again only where those of before lead no further.
     """
     which = np.ones(len(task.has.row), dtype=np.bool_) if which is None else which
     (rows, has), old = _some(task, which), False
-    near = Linear(task.near.start, task.near.at[which], task.near.slopes[which])
+    near = LinearModel(task.near.start, task.near.at[which], task.near.slopes[which])
     covariance = np.zeros(0)
     for _ in range(MOST_STEPS):
         tried, covariance = steps(has, near, task.believed)
@@ -209,7 +211,7 @@ def _fitted(task: Task, which: NDArray[np.bool_] | None = None) -> tuple[Array, 
             has, near, tried, lambda tried: residuals_at(rows, has, tried), task.believed
         )
         if logs is not near.start and len(rows) > FEW_RUNS:
-            near, old = Linear(logs, at, near.slopes), True
+            near, old = LinearModel(logs, at, near.slopes), True
         elif logs is not near.start or old:
             near, old = linear(rows, has, logs, task.constants), False
         else:
@@ -217,14 +219,14 @@ def _fitted(task: Task, which: NDArray[np.bool_] | None = None) -> tuple[Array, 
     return near.start, covariance
 
 
-def _some(task: Task, which: NDArray[np.bool_]) -> tuple[list[Predictable], Cells]:
+def _some(task: LearningTask, which: NDArray[np.bool_]) -> tuple[list[Predictable], MeasuredCells]:
     """Some of the cells, and the runs that have them."""
     has = some(task.has, which)
     places, row = np.unique(has.row, return_inverse=True)
     return [task.rows[place] for place in places], replace(has, row=row)
 
 
-def _labels(rows: Sequence[Known]) -> tuple[Integers, str]:
+def _labels(rows: Sequence[PreparedRow]) -> tuple[Integers, str]:
     """Number of what each row is held out with, and what that is."""
     groups = list(dict.fromkeys(each.group for each in rows))
     if len(groups) >= SEVERAL:
@@ -232,7 +234,7 @@ def _labels(rows: Sequence[Known]) -> tuple[Integers, str]:
     return np.arange(len(rows)), "run"
 
 
-def _held(task: Task, label: Integers) -> Array:
+def _held(task: LearningTask, label: Integers) -> Array:
     """Residuals of each cell by constants that did not see those of its label."""
     fold = label % MOST_FOLDS
     out = np.zeros(len(fold))
@@ -243,7 +245,7 @@ def _held(task: Task, label: Integers) -> Array:
     return out
 
 
-def _moved(task: Task, engine: Engine, after: Array, sd: Array) -> list[Moved]:
+def _moved(task: LearningTask, engine: Engine, after: Array, sd: Array) -> list[ConstantChange]:
     before, out = task.near.start, []
     for name in task.constants:
         known = CONSTANTS[name]
@@ -251,7 +253,7 @@ def _moved(task: Task, engine: Engine, after: Array, sd: Array) -> list[Moved]:
         width = task.believed[1][place]
         ends = [float(np.exp(after[place] + side * DEVIATIONS * sd[place])) for side in (-1.0, 1.0)]
         out.append(
-            Moved(
+            ConstantChange(
                 name,
                 known.unit,
                 known.meaning,
@@ -265,7 +267,9 @@ def _moved(task: Task, engine: Engine, after: Array, sd: Array) -> list[Moved]:
     return out
 
 
-def _scores(task: Task, held: Array, fitted: Array, kinds: Sequence[str]) -> list[Scored]:
+def _scores(
+    task: LearningTask, held: Array, fitted: Array, kinds: Sequence[str]
+) -> list[MedianErrors]:
     names = list(dict.fromkeys(kinds))
     metric = np.array(kinds)
     out = []
@@ -273,11 +277,11 @@ def _scores(task: Task, held: Array, fitted: Array, kinds: Sequence[str]) -> lis
         mine = np.ones(len(metric), dtype=np.bool_) if name == "all" else metric == name
         missed = (each[mine] for each in (task.near.at, held, fitted))
         off = [float(np.median(np.abs(np.expm1(each)))) for each in missed]
-        out.append(Scored(name, int(mine.sum()), *off))
+        out.append(MedianErrors(name, int(mine.sum()), *off))
     return out
 
 
-def _spreads(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
+def _spreads(rows: Sequence[PreparedRow], has: MeasuredCells, missed: Array) -> Spreads:
     """Spreads of held-out figures, as if `ENOUGH` more were as shipped."""
     _, shipped = profiles.load()
     found: dict[Key, list[float]] = {}

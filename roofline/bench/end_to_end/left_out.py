@@ -11,7 +11,7 @@ import numpy as np
 from roofline.bench.end_to_end.ablation import percentages
 from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 
 HOPPER: Final = ("h100-sxm", "h200-sxm")
 METRICS: Final = ("tpot_s", "ttft_s", "throughput_tok_s")
@@ -41,7 +41,7 @@ on any device, and the share of rows in their 80 % interval.
 """
 
 
-def table(rows: Sequence[Known], scored: HeldOut) -> list[str]:
+def table(rows: Sequence[PreparedRow], scored: HeldOut) -> list[str]:
     """Lines of the table, as they are quoted.
 
     Args:
@@ -66,7 +66,7 @@ def table(rows: Sequence[Known], scored: HeldOut) -> list[str]:
 
 
 def _cells(
-    rows: Sequence[Known], scored: HeldOut, places: Sequence[int], metric: str
+    rows: Sequence[PreparedRow], scored: HeldOut, places: Sequence[int], metric: str
 ) -> tuple[str, str]:
     """Errors of a metric of some rows, and the share inside; empty where none has it."""
     off, inside = [], []

@@ -13,10 +13,17 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.bench.end_to_end import profiles
-from roofline.bench.end_to_end.fitting import GROUP_SD, Cells
-from roofline.bench.end_to_end.learning import Integers, Learnt, Task, learn_task, shrunk, task_of
+from roofline.bench.end_to_end.fitting import GROUP_SD, MeasuredCells
+from roofline.bench.end_to_end.learning import (
+    Integers,
+    LearningTask,
+    LearntConstants,
+    learn_task,
+    shrunk,
+    task_of,
+)
 from roofline.bench.end_to_end.metrics import PLACE
-from roofline.bench.end_to_end.replay import Known, with_profile
+from roofline.bench.end_to_end.replay import PreparedRow, with_profile
 from roofline.bench.engine_profiles import CLOSED, spread_keys
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile, LoggedRange
@@ -83,7 +90,7 @@ class LoggedCell(Struct, frozen=True):
 class LoggedSteps(Struct, frozen=True):
     """Cells of a log with what is needed to price them."""
 
-    known: Known
+    known: PreparedRow
     """Deployment and server."""
     cells: tuple[LoggedCell, ...]
 
@@ -136,7 +143,7 @@ class LoggedSteps(Struct, frozen=True):
 class LearntLog(Struct, frozen=True):
     """Constants of an engine that a log teaches, and their errors."""
 
-    learnt: Learnt
+    learnt: LearntConstants
     """Constants before and after, and errors."""
     steps: LoggedSteps
     shipped: Array
@@ -149,7 +156,7 @@ class LearntLog(Struct, frozen=True):
 
 def cells_of(
     told: Sequence[LoggedStep],
-    known: Known,
+    known: PreparedRow,
     capacity: float,
     *,
     prompt: float = 0.0,
@@ -194,7 +201,7 @@ def _octave(batch: float) -> int:
     return int(np.rint(np.log2(batch)))
 
 
-def _cell(steps: Sequence[LoggedStep], part: int, known: Known, prompt: float) -> LoggedCell:
+def _cell(steps: Sequence[LoggedStep], part: int, known: PreparedRow, prompt: float) -> LoggedCell:
     """Means over steps, outliers left out: now and then a line of the log has idle time in it.
 
     Time is a straight line of the tokens of prompts, which are told in lumps: of a prompt all are
@@ -266,7 +273,7 @@ def learn_log(steps: LoggedSteps) -> LearntLog:
     return LearntLog(learnt, steps, task.near.at, held, logged)
 
 
-def _of_one_deployment(task: Task, engine: Engine) -> Task:
+def _of_one_deployment(task: LearningTask, engine: Engine) -> LearningTask:
     """Task whose priors on kernels are wider, by the differences between deployments."""
     center, spread = task.believed
     wide = spread.copy()
@@ -276,12 +283,12 @@ def _of_one_deployment(task: Task, engine: Engine) -> Task:
     return replace(task, believed=(center, wide))
 
 
-def _measured(cells: Sequence[LoggedCell], share: Array) -> Cells:
+def _measured(cells: Sequence[LoggedCell], share: Array) -> MeasuredCells:
     """Measured times as cells of a fit, surer where prompts take less of them."""
     of_prompts = share * (PROMPTS_SD + np.array([each.doubt for each in cells]))
     of_mean = [each.scatter / np.sqrt(min(each.steps, ALIKE)) for each in cells]
     none = np.zeros(len(cells), dtype=np.int64)
-    return Cells(
+    return MeasuredCells(
         row=none,
         metric=tuple(str(place) for place in range(len(cells))),
         measured=np.log([each.seconds for each in cells]),

@@ -26,12 +26,12 @@ from roofline.bench.end_to_end import held_out, left_out, profiles
 from roofline.bench.end_to_end.cases import contradicted, read
 from roofline.bench.end_to_end.driving import unsure
 from roofline.bench.end_to_end.engines import PROFILES, SHARED
-from roofline.bench.end_to_end.fitting import Linear, cells, fit, linear
+from roofline.bench.end_to_end.fitting import LinearModel, cells, fit, linear
 from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut, Spreads
 from roofline.bench.end_to_end.metrics import workers_of
 from roofline.bench.end_to_end.predicting import FITTED, prepared
-from roofline.bench.end_to_end.profiles import ErrorFile, Told
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.profiles import ErrorFile, ProfileEvidence
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.content import cache, shipped
 from roofline.cost.work import Array
 from roofline.errors import InputError
@@ -46,19 +46,19 @@ OF_ENGINE: Final = 3
 NOTHING: Final = "no measured row: priors of an engine that runs CUDA graphs"
 
 
-class Made(Struct, frozen=True):
+class FittedEngines(Struct, frozen=True):
     """Constants that were fitted, and how far off they are on networks left out."""
 
     logs: Array
     sd: Array
     """Logarithms of all constants, and their standard deviations."""
-    told: Mapping[str, Told]
+    told: Mapping[str, ProfileEvidence]
     """Rest of the file of each engine, and of the kernels that all share."""
     left_out: Sequence[str]
     """Lines of the table of errors."""
 
 
-def made(frame: "pandas.DataFrame", source: str, only: str = "") -> Made:
+def made(frame: "pandas.DataFrame", source: str, only: str = "") -> FittedEngines:
     """Constants, their spread and what they rest on, for each engine and the kernels they share.
 
     Args:
@@ -101,10 +101,10 @@ def made(frame: "pandas.DataFrame", source: str, only: str = "") -> Made:
         rest = {key: value for key, value in spreads.items() if len(key) < OF_ENGINE}
         modern = [place for place, each in enumerate(found) if each.engine.graph_kernels]
         out[SHARED] = _told(found, scored, modern, rest, source)
-    return Made(logs, sd, out, left_out.table(found, scored))
+    return FittedEngines(logs, sd, out, left_out.table(found, scored))
 
 
-def _derivatives(rows: Sequence[Known]) -> Linear:
+def _derivatives(rows: Sequence[PreparedRow]) -> LinearModel:
     """Cells around the shipped constants; rows that are served as before keep derivatives."""
     path, start, has = cache() / KEPT, profiles.load()[0], cells(rows)
     named = [repr(replace(each.row, place=0)).encode() for each in rows]
@@ -117,14 +117,14 @@ def _derivatives(rows: Sequence[Known]) -> Linear:
         at = {name: place for place, name in enumerate(kept["names"].tolist())}
         places = np.array([at.get(name, -1) for name in names])
         then = np.where(places < 0, np.nan, kept["at"][places])
-        before = Linear(kept["start"], then, kept["slopes"][places])
+        before = LinearModel(kept["start"], then, kept["slopes"][places])
     near = linear(rows, has, start, before=before)
     with files.output(path, folders=True) as file:
         np.savez_compressed(file, names=names, start=start, at=near.at, slopes=near.slopes)
     return near
 
 
-def _missed(rows: Sequence[Known], scored: HeldOut) -> Array:
+def _missed(rows: Sequence[PreparedRow], scored: HeldOut) -> Array:
     """Log of predicted over measured, cell by cell."""
     has = cells(rows)
     values = [scored.metrics[row][name] for row, name in zip(has.row, has.metric, strict=True)]
@@ -133,8 +133,8 @@ def _missed(rows: Sequence[Known], scored: HeldOut) -> Array:
 
 
 def _told(
-    rows: Sequence[Known], scored: HeldOut, mine: Sequence[int], spreads: Spreads, source: str
-) -> Told:
+    rows: Sequence[PreparedRow], scored: HeldOut, mine: Sequence[int], spreads: Spreads, source: str
+) -> ProfileEvidence:
     digest = hashlib.sha256()
     together: dict[tuple[str, str], list[tuple[float, bool]]] = {}
     for place in mine:
@@ -155,7 +155,7 @@ def _told(
         inside = float(np.mean([held for _, held in each]))
         found = {"median": float(median), "mean": float(off.mean()), "p90": float(p90)}
         errors.append(ErrorFile(mode=mode, metric=name, rows=len(off), inside=inside, **found))
-    return Told(
+    return ProfileEvidence(
         len(mine),
         digest.hexdigest()[:16],
         source if mine else NOTHING,

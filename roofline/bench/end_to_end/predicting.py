@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.bench.end_to_end import held_out, profiles
-from roofline.bench.end_to_end.cases import METRICS, Row, Unread, contradicted, read
+from roofline.bench.end_to_end.cases import METRICS, Row, UnreadRow, contradicted, read
 from roofline.bench.end_to_end.metrics import predictions, workers_of
-from roofline.bench.end_to_end.replay import Known, known
+from roofline.bench.end_to_end.replay import PreparedRow, known
 from roofline.bench.end_to_end.result import EndToEnd, Metric
 from roofline.errors import InputError, RooflineError, described
 from roofline.hardware.serving_engine import UNKNOWN
@@ -53,13 +53,13 @@ def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
 class PredictedRows(Struct, frozen=True):
     """Rows as they are served, with their predictions."""
 
-    known: Sequence[Known]
+    known: Sequence[PreparedRow]
     """Rows that are predicted."""
     metrics: Sequence[Mapping[str, float]]
     """Predicted metrics of each of them, in SI units."""
     log_sd: Sequence[Mapping[str, float]]
     """Log standard deviation of each of these. [1]"""
-    refused: Sequence[Unread]
+    refused: Sequence[UnreadRow]
     """Rows that are not predicted."""
 
 
@@ -87,15 +87,15 @@ def predict_rows(frame: "pandas.DataFrame", *, cross_validate: bool) -> Predicte
     return PredictedRows(found, predictions(found, logs), spreads, refused)
 
 
-def prepared(rows: Sequence[Row]) -> tuple[list[Known], list[Unread]]:
+def prepared(rows: Sequence[Row]) -> tuple[list[PreparedRow], list[UnreadRow]]:
     """Rows with what serves them; those that cannot be served, with the reason."""
-    found: list[Known] = []
-    refused: list[Unread] = []
+    found: list[PreparedRow] = []
+    refused: list[UnreadRow] = []
     for row in rows:
         try:
             found.append(known(row))
         except RooflineError as error:
-            refused.append(Unread(row.place, described(error)))
+            refused.append(UnreadRow(row.place, described(error)))
     return found, refused
 
 
@@ -122,7 +122,7 @@ def _result(
         for name, value in row.measured.items():
             columns[name][0, place] = value
             if name == wrong:
-                said.append(Unread(place, "latency_s contradicts ttft_s + (osl - 1) · tpot_s"))
+                said.append(UnreadRow(place, "latency_s contradicts ttft_s + (osl - 1) · tpot_s"))
                 continue
             columns[name][1, place], columns[name][2, place] = metric[name], spread[name]
     for each_refused in rows.refused:
@@ -139,7 +139,7 @@ def _result(
     )
 
 
-def _basis(each: Known) -> str:
+def _basis(each: PreparedRow) -> str:
     if each.engine.profile == UNKNOWN:
         return f"no row was measured of {each.row.engine}: constants of a modern engine, assumed"
     return f"kernels as priced for {each.row.case.gpu}, constants fitted for {each.engine.profile}"

@@ -9,7 +9,14 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from roofline.bench.end_to_end.engines import CONSTANTS, FOLDER, KERNELS, PROFILES, SHARED, Constant
+from roofline.bench.end_to_end.engines import (
+    CONSTANTS,
+    FOLDER,
+    KERNELS,
+    PROFILES,
+    SHARED,
+    EngineConstant,
+)
 from roofline.bench.end_to_end.fitting import priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
 from roofline.bench.end_to_end.metrics import NAMES, PLACE, assembled
@@ -31,7 +38,7 @@ DIGITS: Final = 4
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
-class ConstantFile(Strict):
+class EngineConstantFile(Strict):
     """A fitted constant: value and the central 80 % of what it may be, and the prior."""
 
     value: str | float | int
@@ -78,14 +85,14 @@ class EngineFile(Strict):
     rows: int = Field(ge=0)
     digest: Text
     source: Text
-    constants: dict[str, ConstantFile]
+    constants: dict[str, EngineConstantFile]
     errors: tuple[ErrorFile, ...] = ()
     spreads: tuple[SpreadFile, ...] = ()
     logged: LoggedFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ProfileEvidence:
     """Contents of a file beside its constants."""
 
     rows: int
@@ -154,7 +161,7 @@ def _take(document: Document, file: EngineFile, logs: Array) -> Spreads:
     return {tuple(each.of): each.spread for each in file.spreads}
 
 
-def _value(document: Document, file: EngineFile, name: str, known: Constant) -> float:
+def _value(document: Document, file: EngineFile, name: str, known: EngineConstant) -> float:
     if name not in file.constants:
         raise DocumentError(
             f"{file.name} has no constant {name}",
@@ -172,13 +179,15 @@ def _value(document: Document, file: EngineFile, name: str, known: Constant) -> 
     return value
 
 
-def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = None) -> Path:
+def write(
+    name: str, logs: Array, sd: Array, told: ProfileEvidence, path: Path | None = None
+) -> Path:
     """Write a profile of an engine or of `SHARED`, whole or not at all, and return its path."""
     import yaml
 
     if name != SHARED and name not in PROFILES:
         raise InputError(f"no engine has a profile {name!r:.40}", hint="see engines.py")
-    constants: Mapping[str, Constant] = KERNELS if name == SHARED else CONSTANTS
+    constants: Mapping[str, EngineConstant] = KERNELS if name == SHARED else CONSTANTS
     body: dict[str, object] = {
         "schema_version": 2,
         "name": name,
@@ -216,7 +225,7 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
     return place
 
 
-def _shown(known: Constant, place: int, logs: Array, sd: Array) -> dict[str, str | float]:
+def _shown(known: EngineConstant, place: int, logs: Array, sd: Array) -> dict[str, str | float]:
     center, _ = priors()
     ends = (0.0, -DEVIATIONS, DEVIATIONS)
     value, low, high = (float(np.exp(logs[place] + end * sd[place])) for end in ends)

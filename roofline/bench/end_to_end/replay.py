@@ -30,11 +30,11 @@ from roofline.hardware.serving_engine import Engine
 from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, serve
-from roofline.serving.simulate.disaggregated import Pooled
+from roofline.serving.simulate.disaggregated import PooledRequests
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import check
-from roofline.serving.simulate.served import Served
-from roofline.serving.simulate.server import Asked, Server, page_of, server_of
+from roofline.serving.simulate.served import ServedRequests
+from roofline.serving.simulate.server import Server, ServerOptions, page_of, server_of
 from roofline.serving.traffic.draw import draw
 
 OPEN: Final = "steady_rate"
@@ -46,7 +46,7 @@ FULLEST: Final = 0.95
 SEED: Final = 0
 
 
-class Known(Struct, frozen=True):
+class PreparedRow(Struct, frozen=True):
     """A row with what its prediction needs."""
 
     row: Row
@@ -84,7 +84,7 @@ class Known(Struct, frozen=True):
             return len(self.requests)
         return int(self.row.batch + waiting_clients(self.row)) * int(self.row.replicas)
 
-    def served(self, prices: StepPrices) -> Served:
+    def served(self, prices: StepPrices) -> ServedRequests:
         """Every request of the row, served on all replicas."""
         fleet = Fleet(prices, self.server, int(self.row.replicas))
         ramp_s = reading(self.row).ramp_s if self.row.mode == CLOSED else 0.0
@@ -139,7 +139,7 @@ SAME: Final[Mapping[str, str]] = {"deepseek-r1": "deepseek-v3"}
 """Networks of one shape."""
 
 
-def known(row: Row) -> Known:
+def known(row: Row) -> PreparedRow:
     """A row with what serves it.
 
     Raises:
@@ -157,10 +157,10 @@ def known(row: Row) -> Known:
         share = FULLEST
         server = server_of(found, asked, requests, share)
         check(requests, server, 0)
-    return Known(row, found, requests, server, share)
+    return PreparedRow(row, found, requests, server, share)
 
 
-def asked_of(row: Row) -> Asked:
+def asked_of(row: Row) -> ServerOptions:
     """Settings of the server that differ from its engine's defaults."""
     usual = deployment(row.case)
     # SGLang's limits are of all groups with sequences of their own, those of others of each.
@@ -171,7 +171,7 @@ def asked_of(row: Row) -> Asked:
     most = budget or usual.step_tokens
     if 0 < most < sequences and usual.engine.first == "decode":
         budget = sequences
-    return Asked(
+    return ServerOptions(
         max_sequences=sequences or None,
         token_budget=budget or None,
         recv_interval=row.recv_interval,
@@ -187,7 +187,9 @@ def with_profile(found: Deployment, profile: EngineProfile) -> Deployment:
     return replace(found, calibration=replace(known, profile=profile))
 
 
-def request_metrics(row: Row, served: Served | Pooled, makespan_s: float) -> Mapping[str, float]:
+def request_metrics(
+    row: Row, served: ServedRequests | PooledRequests, makespan_s: float
+) -> Mapping[str, float]:
     """Every metric of a row whose requests are measured one by one.
 
     Args:
@@ -205,12 +207,12 @@ def request_metrics(row: Row, served: Served | Pooled, makespan_s: float) -> Map
     }
 
 
-def tpot_of(served: Served | Pooled) -> Array:
+def tpot_of(served: ServedRequests | PooledRequests) -> Array:
     """(latency − TTFT) / (tokens − 1) of each request with several tokens. [s]"""
     return np.asarray(served.tpot_s[served.output > 1])
 
 
-def itl_of(served: Served) -> float:
+def itl_of(served: ServedRequests) -> float:
     """The same of all requests together, so that long answers count more. [s]"""
     gaps = float((served.output - 1).sum())
     return float((served.latency_s - served.ttft_s).sum()) / gaps if gaps else 0.0

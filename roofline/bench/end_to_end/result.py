@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from roofline.bench.end_to_end.cases import METRICS, Unread
+from roofline.bench.end_to_end.cases import METRICS, UnreadRow
 from roofline.bench.end_to_end.held_out import DEVIATIONS
 from roofline.cost.work import Array
 
@@ -71,7 +71,7 @@ class EndToEnd(Struct, frozen=True):
     """``"dense"``, ``"mixture"`` or ``"latent"``, of each row."""
     basis: tuple[str, ...]
     """Basis of each row's prediction, one sentence; for the others the reason there is none."""
-    refused: tuple[Unread, ...]
+    refused: tuple[UnreadRow, ...]
     """Rows that were not predicted, and single metrics of others, with the reason."""
     row_kind: tuple[str, ...]
     """Kind of each row: ``"disagg"``, ``"speculative"``, ``"mlperf_offline"``, … where no plain

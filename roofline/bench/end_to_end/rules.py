@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.bench.end_to_end import scenario_rules
-from roofline.bench.end_to_end.comparing import Compared, Figure
+from roofline.bench.end_to_end.comparing import ComparedFigure, RunComparison
 from roofline.bench.end_to_end.evidence import GAPS, Context, many, percent, series, share, time
 from roofline.bench.end_to_end.held_out import LIKE
 from roofline.hardware.serving_engine import UNKNOWN
@@ -201,7 +201,9 @@ class Reason(Struct, frozen=True):
     """One sentence, with the figures that it rests on."""
 
 
-def reason(figure: Figure, run: Compared, runs: Sequence[Compared]) -> Reason | None:
+def reason(
+    figure: ComparedFigure, run: RunComparison, runs: Sequence[RunComparison]
+) -> Reason | None:
     """The likeliest reason for a figure of a run, of all runs; None where it is not outside."""
     if figure.inside is not False:
         return None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from roofline.bench.end_to_end import profiles
-from roofline.bench.end_to_end.cases import Row, Unread, contradicted
-from roofline.bench.end_to_end.comparing import Compared, Figure, alone
+from roofline.bench.end_to_end.cases import Row, UnreadRow, contradicted
+from roofline.bench.end_to_end.comparing import ComparedFigure, RunComparison, alone
 from roofline.bench.end_to_end.evidence import alike
 from roofline.bench.end_to_end.predicting import PredictedRows, predict_rows
 from roofline.bench.end_to_end.replay import OPEN
@@ -29,14 +29,14 @@ COUNTED: Final[Mapping[str, str]] = {
 class ScoredRows(Struct, frozen=True):
     """Rows beside their predictions."""
 
-    runs: tuple[Compared, ...]
+    runs: tuple[RunComparison, ...]
     """Rows that are predicted, with their figures; throughputs are those of all devices."""
-    refused: tuple[Unread, ...]
+    refused: tuple[UnreadRow, ...]
     """Rows that are not predicted, and why."""
 
-    def reasons(self) -> Iterator[tuple[Compared, Figure, Reason | None]]:
+    def reasons(self) -> Iterator[tuple[RunComparison, ComparedFigure, Reason | None]]:
         """Every figure, with the likeliest reason where it is outside its interval."""
-        together: dict[tuple[object, ...], list[Compared]] = {}
+        together: dict[tuple[object, ...], list[RunComparison]] = {}
         for run in self.runs:
             together.setdefault(alike(run), []).append(run)
         for run in self.runs:
@@ -52,16 +52,16 @@ def score(frame: "pandas.DataFrame", *, cross_validate: bool = False) -> ScoredR
     return ScoredRows(tuple(_runs(found, logs)), tuple(found.refused))
 
 
-def _runs(found: PredictedRows, logs: Array) -> Iterator[Compared]:
+def _runs(found: PredictedRows, logs: Array) -> Iterator[RunComparison]:
     for each, metrics, log_sd in zip(found.known, found.metrics, found.log_sd, strict=True):
         figures = tuple(_figures(each.row, metrics, log_sd))
         asked = each.row.mode == OPEN or any(figure.inside is False for figure in figures)
-        yield Compared(each, figures, alone(each, logs) if asked else 0.0)
+        yield RunComparison(each, figures, alone(each, logs) if asked else 0.0)
 
 
 def _figures(
     row: Row, metrics: Mapping[str, float], log_sd: Mapping[str, float]
-) -> Iterator[Figure]:
+) -> Iterator[ComparedFigure]:
     wrong = contradicted(row)
     for name, measured in row.measured.items():
         if name == wrong:
@@ -69,10 +69,12 @@ def _figures(
         rate = name == RATE
         devices = row.devices if rate and row.scope == "per_gpu" else 1.0
         metric = COUNTED[row.counts] if rate else name
-        yield Figure(metric, "mean", measured * devices, metrics[name] * devices, log_sd[name])
+        yield ComparedFigure(
+            metric, "mean", measured * devices, metrics[name] * devices, log_sd[name]
+        )
 
 
-def refusals(refused: Sequence[Unread]) -> list[tuple[str, int]]:
+def refusals(refused: Sequence[UnreadRow]) -> list[tuple[str, int]]:
     """Reasons why rows are not predicted, the most frequent first."""
     counts: dict[str, int] = {}
     for each in refused:

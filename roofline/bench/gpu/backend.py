@@ -12,11 +12,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from roofline.bench.backend import CaptureError, Launch, Timer, missing
-from roofline.bench.gpu.device import Device
-from roofline.bench.gpu.launch import Call, Collective, Multiply, Step
-from roofline.bench.gpu.libraries import Products, Ranks, available
+from roofline.bench.gpu.device import CudaDevice
+from roofline.bench.gpu.launch import Call, Collective, LibraryCall, Multiply
+from roofline.bench.gpu.libraries import GpuRanks, Products, available
 from roofline.bench.gpu.nvml import Monitor
-from roofline.bench.probe import Point, Probe
+from roofline.bench.probe import Probe, ProbePoint
 from roofline.units import parse
 
 MEMORY_SHARE: Final = 0.125
@@ -77,10 +77,10 @@ class Graphs:
 class CupyBackend(Struct, frozen=True):
     """Probes on a GPU; made by `backend`."""
 
-    device: Device
+    device: CudaDevice
     graphs: Graphs
     products: Products
-    ranks: Ranks
+    ranks: GpuRanks
     watch: Monitor
     memory_bytes: float
     devices: int = 1
@@ -102,7 +102,7 @@ class CupyBackend(Struct, frozen=True):
         """L2. [B]"""
         return self.device.sku.l2_bytes
 
-    def refusal(self, point: Point) -> str:
+    def refusal(self, point: ProbePoint) -> str:
         """Lack of the device, or of what is installed beside it, for a point."""
         probe = point.probe
         if self.device.sku.architecture < FIRST.get(probe.arithmetic, 0):
@@ -197,12 +197,12 @@ class CupyBackend(Struct, frozen=True):
             return self.products.prepared(call)
         if isinstance(call, Collective):
             return self.ranks.prepared(call)
-        if isinstance(call, Step):
+        if isinstance(call, LibraryCall):
             return partial(call.run, self.xp)
         return self.device.prepared(call)
 
 
-def backend(device: Device, products: Products, watch: Monitor) -> CupyBackend:
+def backend(device: CudaDevice, products: Products, watch: Monitor) -> CupyBackend:
     """Probes on that device."""
     runtime = device.cupy.cuda.runtime
     free, _ = runtime.memGetInfo()
@@ -210,7 +210,7 @@ def backend(device: Device, products: Products, watch: Monitor) -> CupyBackend:
         device,
         Graphs(device.cupy),
         products,
-        Ranks(device.cupy),
+        GpuRanks(device.cupy),
         watch,
         MEMORY_SHARE * free,
         runtime.getDeviceCount(),

@@ -17,7 +17,7 @@ OLDEST: Final = 80
 """Oldest architecture with asynchronous copies and bfloat16: compute capability 8.0."""
 
 
-class Compiled(Struct, frozen=True):
+class CompiledProgram(Struct, frozen=True):
     """Machine code of a program, and what the assembler printed about its kernels."""
 
     cubin: bytes
@@ -25,7 +25,7 @@ class Compiled(Struct, frozen=True):
 
 
 @cache
-def compiled(program: Program, architecture: int) -> Compiled:
+def compiled(program: Program, architecture: int) -> CompiledProgram:
     """Compile a program, once per process.
 
     Args:
@@ -55,7 +55,7 @@ def compiled(program: Program, architecture: int) -> Compiled:
     try:
         nvrtc.compileProgram(handle, (*options, *program.options()))
         # CuPy takes the last byte for the end of a text.
-        return Compiled(nvrtc.getCUBIN(handle) + b"\0", nvrtc.getProgramLog(handle))
+        return CompiledProgram(nvrtc.getCUBIN(handle) + b"\0", nvrtc.getProgramLog(handle))
     except nvrtc.NVRTCError as error:
         raise RuntimeError(f"{program}: {nvrtc.getProgramLog(handle)}") from error
     finally:

@@ -68,7 +68,7 @@ class Algorithm(ctypes.Structure):
     _fields_ = (("data", c_uint64 * 8),)
 
 
-class Choice(ctypes.Structure):
+class AlgorithmChoice(ctypes.Structure):
     """An algorithm that the library proposes."""
 
     _fields_ = (
@@ -92,7 +92,7 @@ _SIGNATURES: Final[dict[str, list[Any]]] = {
     "MatmulPreferenceCreate": [POINTER(Pointer)],
     "MatmulPreferenceSetAttribute": [Pointer, c_int, Pointer, c_size_t],
     "MatmulPreferenceDestroy": [Pointer],
-    "MatmulAlgoGetHeuristic": [*[Pointer] * 7, c_int, POINTER(Choice), POINTER(c_int)],
+    "MatmulAlgoGetHeuristic": [*[Pointer] * 7, c_int, POINTER(AlgorithmChoice), POINTER(c_int)],
     "Matmul": [*[Pointer] * 12, POINTER(Algorithm), Pointer, c_size_t, Pointer],
 }
 
@@ -159,7 +159,7 @@ def _set(what: str, pointer: Pointer, attribute: int, value: Any) -> None:
     _call(f"{what}SetAttribute", pointer, attribute, byref(value), ctypes.sizeof(value))
 
 
-class Product:
+class LinearProduct:
     """``output[m, n] = values[m, k] @ weight[n, k].T``, row by row: a linear layer.
 
     Seen by columns, as the library does, it is the transposed weight times the values, which is
@@ -188,7 +188,7 @@ class Product:
         number = c_int32 if types.scale == "int32" else c_float
         self._one, self._zero = number(1), number(0)
         self._description, self._layouts = Pointer(), [Pointer() for _ in range(3)]
-        self.choices: list[Choice] = []
+        self.choices: list[AlgorithmChoice] = []
         compute, scale = _COMPUTE[types.compute], _DATA[types.scale]
         _call("MatmulDescCreate", byref(self._description), compute, scale)
         _set("MatmulDesc", self._description, _TRANSPOSE_A, c_int32(1))
@@ -229,7 +229,7 @@ class Product:
         """Ask for algorithms, best guess first; how many there are, 0 if it cannot be done."""
         with _created("MatmulPreference") as preference:
             _set("MatmulPreference", preference, _MOST_WORKSPACE, c_uint64(workspace_bytes))
-            found, count = (Choice * most)(), c_int()
+            found, count = (AlgorithmChoice * most)(), c_int()
             layouts = (*self._layouts, self._layouts[-1])
             asked = (handle, self._description, *layouts, preference, most, found, byref(count))
             try:

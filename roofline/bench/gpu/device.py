@@ -34,7 +34,7 @@ class Sku(Struct, frozen=True):
 
 
 @dataclass
-class Device:
+class CudaDevice:
     """The current device; `cupy` is the array module."""
 
     cupy: Any
@@ -76,7 +76,7 @@ class Device:
         return function
 
 
-def device(index: int = 0) -> Device:
+def device(index: int = 0) -> CudaDevice:
     """A device of this machine, made current.
 
     Raises:
@@ -85,7 +85,7 @@ def device(index: int = 0) -> Device:
     cupy = require_device(index)
     found = cupy.cuda.Device(index)
     properties = cupy.cuda.runtime.getDeviceProperties(index)
-    return Device(
+    return CudaDevice(
         cupy,
         Sku(
             int(found.compute_capability),
@@ -96,7 +96,7 @@ def device(index: int = 0) -> Device:
     )
 
 
-def describe(found: Device, board: Board, machine: str, datasheet: str) -> dict[str, str]:
+def describe(found: CudaDevice, board: Board, machine: str, datasheet: str) -> dict[str, str]:
     """Facts that measurements on a GPU depend on besides the probe, as text beside them.
 
     Args:

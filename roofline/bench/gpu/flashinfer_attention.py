@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.gpu.paged import PAGE, paged_shape
-from roofline.bench.gpu.torch_attention import Borrowed, on_stream, pages
+from roofline.bench.gpu.torch_attention import BorrowedArray, on_stream, pages
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.attention import attention
 from roofline.cost.latent import absorbed_attention, expanded_attention
@@ -186,8 +186,8 @@ def _prefill(
 def _run(xp: Any, planned: Callable[[], Any], query: Any, cache: Any, output: Any) -> None:
     with on_stream(xp, "FlashInfer"):
         plan = planned()
-        held = tuple(view(Borrowed(array)) for array in cache)
-        plan.run(view(Borrowed(query)), held, out=view(Borrowed(output)))
+        held = tuple(view(BorrowedArray(array)) for array in cache)
+        plan.run(view(BorrowedArray(query)), held, out=view(BorrowedArray(output)))
 
 
 def _expanded(
@@ -195,8 +195,8 @@ def _expanded(
 ) -> None:
     with on_stream(xp, "FlashInfer"):
         plan = planned_expanded(*shape, query.shape[1])
-        arrays = [view(Borrowed(array)) for array in (query, keys, values)]
-        plan.run(*arrays, out=view(Borrowed(output)))
+        arrays = [view(BorrowedArray(array)) for array in (query, keys, values)]
+        plan.run(*arrays, out=view(BorrowedArray(output)))
 
 
 def _latent(
@@ -205,12 +205,12 @@ def _latent(
     count, heads, _ = query.shape
     with on_stream(xp, "FlashInfer"):
         plan = planned_latent(count, context, heads)
-        arrays = [view(Borrowed(array)) for array in (query, turned, latents, rotated)]
-        plan.run(*arrays, out=view(Borrowed(output)))
+        arrays = [view(BorrowedArray(array)) for array in (query, turned, latents, rotated)]
+        plan.run(*arrays, out=view(BorrowedArray(output)))
 
 
 @cache
-def view(borrowed: Borrowed) -> Any:
+def view(borrowed: BorrowedArray) -> Any:
     """PyTorch's view of an array in bfloat16.
 
     Kept until the next plan, as a capture cannot wait for a stream; there are thousands of copies

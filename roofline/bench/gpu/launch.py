@@ -103,14 +103,14 @@ class Collective(Struct, frozen=True):
     """GPUs. [1]"""
 
 
-class Step(Struct, frozen=True):
+class LibraryCall(Struct, frozen=True):
     """Work that another library puts on CuPy's current stream."""
 
     run: Callable[[Any], object]
     """Takes CuPy."""
 
 
-Call: TypeAlias = Launch | Multiply | Collective | Step
+Call: TypeAlias = Launch | Multiply | Collective | LibraryCall
 
 
 def program(source: str, element: Element, constants: Mapping[str, int] | None = None) -> Program:

@@ -15,8 +15,8 @@ from roofline.bench.gpu.cublaslt import (
     NOT_SUPPORTED,
     WORKSPACE_BYTES,
     LibraryError,
+    LinearProduct,
     Pointer,
-    Product,
     handle,
 )
 from roofline.bench.gpu.device import address
@@ -33,7 +33,7 @@ class Products:
     def __init__(self, cupy: Any, library: Pointer) -> None:
         self._cupy, self._library = cupy, library
         self._workspace = cupy.empty(WORKSPACE_BYTES, dtype=cupy.uint8)
-        self._known: dict[tuple[Any, ...], Product] = {}
+        self._known: dict[tuple[Any, ...], LinearProduct] = {}
 
     def prepared(self, call: Multiply) -> Callable[[], object]:
         """A function that puts a product on CuPy's current stream.
@@ -65,11 +65,11 @@ class Products:
             product.close()
         self._known = {}
 
-    def _product(self, call: Multiply, scales: Sequence[int]) -> Product:
+    def _product(self, call: Multiply, scales: Sequence[int]) -> LinearProduct:
         key = (call.arithmetic, *call.shape)
         if key not in self._known:
             batch, m, n, k = call.shape
-            product = Product(call.arithmetic, m, n, k, batch=batch)
+            product = LinearProduct(call.arithmetic, m, n, k, batch=batch)
             count = 0
             try:
                 if scales:
@@ -117,7 +117,7 @@ def available(cupy: Any) -> bool:
 
 
 @dataclass
-class Ranks:
+class GpuRanks:
     """The GPUs of this process; the current one is the first."""
 
     cupy: Any

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from roofline.bench.backend import Place
+from roofline.bench.backend import ProbePlace
 from roofline.bench.gpu import nvml
 from roofline.bench.gpu.backend import Graphs, backend
 from roofline.bench.gpu.compiling import OLDEST
-from roofline.bench.gpu.device import Device, describe, device
+from roofline.bench.gpu.device import CudaDevice, describe, device
 from roofline.bench.gpu.kernels import nothing, stream
 from roofline.bench.gpu.libraries import products
 from roofline.bench.gpu.nvml import Clocks, Monitor
@@ -68,7 +68,7 @@ class Calm(Struct, frozen=True):
         )
 
 
-def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECONDS) -> Calm:
+def look(device: CudaDevice, graphs: Graphs, monitor: Monitor, seconds: float = SECONDS) -> Calm:
     """Calm of a GPU on which memory is copied for some seconds, block by block, by its own clock.
 
     The first half only warms up.
@@ -93,7 +93,7 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
 
 
 @contextmanager
-def cupy_place(name: str = "") -> Iterator[Place]:
+def cupy_place(name: str = "") -> Iterator[ProbePlace]:
     """A GPU with all that measuring on it needs; everything is given back at the end.
 
     Published rates are those of a GPU by name or path; of the product that it is, if that is empty.
@@ -117,7 +117,7 @@ def cupy_place(name: str = "") -> Iterator[Place]:
         where = backend(found, multiplied, monitor)
         about = describe(found, board, product.name, name or product.name)
         link = monitor.link() if where.devices > 1 else ""
-        yield Place(
+        yield ProbePlace(
             where,
             of_gpu(product, name or product.name, link, where.devices),
             {**about, **({"link": link, "devices": str(where.devices)} if link else {})},

@@ -114,7 +114,7 @@ def launcher(kernel: str) -> Callable[..., object]:
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        heads = [tensor(Borrowed(array)) for array in (query, keys, values)]
+        heads = [tensor(BorrowedArray(array)) for array in (query, keys, values)]
         with on_stream(xp, kernel), sdpa_kernel(getattr(SDPBackend, kernel)):
             torch.nn.functional.scaled_dot_product_attention(
                 *heads, is_causal=True, enable_gqa=query.shape[2] != keys.shape[2]
@@ -150,12 +150,12 @@ def flash_attention_launch(xp: Any, query: Any, keys: Any, values: Any) -> None:
     import torch
     from flash_attn_interface import flash_attn_func
 
-    by_token = [tensor(Borrowed(array)).transpose(1, 2) for array in (query, keys, values)]
+    by_token = [tensor(BorrowedArray(array)).transpose(1, 2) for array in (query, keys, values)]
     with torch.cuda.stream(torch.cuda.ExternalStream(xp.cuda.get_current_stream().ptr)):
         flash_attn_func(*by_token, causal=True)
 
 
-class Borrowed:
+class BorrowedArray:
     """An array of CuPy, known by where it lies and its extents."""
 
     def __init__(self, array: Any) -> None:
@@ -163,14 +163,14 @@ class Borrowed:
         self._key = int(array.data.ptr), array.shape
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Borrowed) and self._key == other._key
+        return isinstance(other, BorrowedArray) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
 @lru_cache(maxsize=6)
-def tensor(borrowed: Borrowed) -> Any:
+def tensor(borrowed: BorrowedArray) -> Any:
     """PyTorch's view of bfloat16 by head. Kept: making it waits for a stream, as no capture can."""
     import torch
 

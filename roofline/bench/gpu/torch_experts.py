@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.bench.gpu.torch_attention import Borrowed, on_stream
+from roofline.bench.gpu.torch_attention import BorrowedArray, on_stream
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.kernels.routing import assigned, balanced, power_law
 from roofline.cost.work import Work
@@ -82,7 +82,7 @@ def launch(
     """One mixture; PyTorch makes room for what is between."""
     arrays = values, chosen, shares, gate_up, down, output
     with on_stream(xp, "grouped products"):
-        mixture(*(plain(Borrowed(array)) for array in arrays), rows=rows)
+        mixture(*(plain(BorrowedArray(array)) for array in arrays), rows=rows)
 
 
 def mixture(
@@ -119,7 +119,7 @@ def products(values: Any, ends: Any, gate_up: Any, down: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def plain(borrowed: Borrowed) -> Any:
+def plain(borrowed: BorrowedArray) -> Any:
     """PyTorch's view of an array, bfloat16 where it has 16 bits; kept as those of attention are."""
     import torch
 

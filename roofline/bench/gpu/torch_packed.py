@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from roofline.bench.gpu.torch_attention import Borrowed, on_stream
+from roofline.bench.gpu.torch_attention import BorrowedArray, on_stream
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.kernels.catalog import PACKED
 from roofline.cost.work import Work
@@ -46,13 +46,13 @@ def launch(xp: Any, values: Any, weight: Any, scales: Any) -> None:
 
     kinds = torch.bfloat16, torch.int32, torch.bfloat16
     arrays = values, weight, scales
-    x, packed, pairs = (view(Borrowed(a), kind) for a, kind in zip(arrays, kinds, strict=True))
+    x, packed, pairs = (view(BorrowedArray(a), kind) for a, kind in zip(arrays, kinds, strict=True))
     with on_stream(xp, "4-bit weights"):
         torch._weight_int4pack_mm(x, packed, GROUP, pairs)
 
 
 @lru_cache(maxsize=64)
-def view(borrowed: Borrowed, kind: Any) -> Any:
+def view(borrowed: BorrowedArray, kind: Any) -> Any:
     """PyTorch's view of an array as another type; kept as those of attention are."""
     import torch
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from roofline.bench.gpu.torch_attention import Borrowed, on_stream
+from roofline.bench.gpu.torch_attention import BorrowedArray, on_stream
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.work import Work
 
@@ -25,13 +25,13 @@ def arguments(make: Maker, at: Shape) -> Mapping[str, object]:
 
 def launch(xp: Any, logits: Any, noise: Any) -> None:
     """A token for each sequence; PyTorch makes room for what it needs itself."""
-    found = [plain(Borrowed(array)) for array in (logits, noise)]
+    found = [plain(BorrowedArray(array)) for array in (logits, noise)]
     with on_stream(xp, "sampling"):
         sample(*found)
 
 
 @lru_cache(maxsize=2)
-def plain(borrowed: Borrowed) -> Any:
+def plain(borrowed: BorrowedArray) -> Any:
     """PyTorch's view of an array; kept as those of attention are."""
     import torch
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from roofline.bench.gpu.launch import Step
+from roofline.bench.gpu.launch import LibraryCall
 from roofline.bench.gpu.torch_attention import on_stream
 
 
-def step(library: str, function: Callable[..., object], *arrays: Any) -> Step:
+def step(library: str, function: Callable[..., object], *arrays: Any) -> LibraryCall:
     """Step that calls a function on PyTorch's views of some arrays.
 
     The views are made when it first runs, since making one waits for a stream, which is not allowed
@@ -32,7 +32,7 @@ def step(library: str, function: Callable[..., object], *arrays: Any) -> Step:
         with on_stream(xp, library), torch.no_grad():
             kept[:] = [function(*views())]
 
-    return Step(run)
+    return LibraryCall(run)
 
 
 def view(array: Any) -> Any:

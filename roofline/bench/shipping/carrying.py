@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from roofline.bench import arguments
 from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors, unallowed
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.bench.predictors import as_measured
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.making import FILES, jobs_of
-from roofline.cost.calibration.kernel import NEUTRAL, SUPERSEDED, Label, nearest, passed_over
+from roofline.cost.calibration.kernel import NEUTRAL, SUPERSEDED, FitLabel, nearest, passed_over
 from roofline.cost.calibration.pricing import timed
 from roofline.cost.kernels.form import predict
 from roofline.cost.work import Array
@@ -35,7 +35,7 @@ DEVICES: Final = "another device"
 ENGINE: Final = "another engine"
 
 
-class Carried(Struct, frozen=True):
+class CarriedGroup(Struct, frozen=True):
     """A group of measured rows as the nearest fit that is not its own predicts them."""
 
     kind: str
@@ -58,7 +58,7 @@ class Carried(Struct, frozen=True):
         return found
 
 
-def added(parts: Sequence[Carried]) -> float:
+def added(parts: Sequence[CarriedGroup]) -> float:
     """Log standard deviation beside the fits' own with which four of five rows are inside. [1]"""
     off, own = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("off", "log_sd")
@@ -67,7 +67,7 @@ def added(parts: Sequence[Carried]) -> float:
     return float(np.quantile(beyond, CENTRAL))
 
 
-def carried(label: Label, group: Group) -> Iterator[Carried]:
+def carried(label: FitLabel, group: RowGroup) -> Iterator[CarriedGroup]:
     """The rows of a group by fits of other devices, and of other engines on the same device."""
     some = np.arange(len(group))
     if len(some) > ROWS:
@@ -97,12 +97,12 @@ def carried(label: Label, group: Group) -> Iterator[Carried]:
         time, own, _ = predict(model, dims, rows.machine)
         over = ENGINE if engine else (FAR if found.far else NEAR)
         off = np.log(rows.measured / time)
-        yield Carried(label.kind, label.device, over, off, own, found.spread)
+        yield CarriedGroup(label.kind, label.device, over, off, own, found.spread)
 
 
 def main(measurements: Path, kinds: Sequence[str]) -> None:
     """Print a row for each kind and way of carrying, and of devices for each device."""
-    found: dict[tuple[str, str], list[Carried]] = {}
+    found: dict[tuple[str, str], list[CarriedGroup]] = {}
     for label, group in jobs_of(measurements, kinds or tuple(FILES)):
         for each in carried(label, group):
             ways = (each.over,) if each.over == ENGINE else (each.over, DEVICES, each.device)

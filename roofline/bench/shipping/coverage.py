@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from roofline.bench import arguments
-from roofline.bench.shipping.files import Entry, entries
+from roofline.bench.shipping.files import IndexEntry, entries
 from roofline.cost.calibration.kernel import MEASURED
 from roofline.table import Column, Table
 
@@ -37,7 +37,7 @@ def summary() -> Iterator[str]:
         yield " | ".join((f"| {kind}", *cells)) + " |"
 
 
-def _cell(found: Sequence[Entry]) -> str:
+def _cell(found: Sequence[IndexEntry]) -> str:
     """Groups, and the middle one of their errors, median / 90th percentile, and rows inside. [%]"""
     if not found:
         return "–"

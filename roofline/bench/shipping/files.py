@@ -22,10 +22,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.content import shipped
-from roofline.cost.calibration.kernel import Kernel, Label
+from roofline.cost.calibration.kernel import FitLabel, FittedKernel
 from roofline.cost.kernels.catalog import FORMS, name_of
-from roofline.cost.kernels.form import Calibrated
-from roofline.cost.kernels.residual import FINEST, Branches, Hull, Residual, Steps
+from roofline.cost.kernels.form import FittedForm
+from roofline.cost.kernels.residual import FINEST, DecisionTrees, Hull, Residual, StepTable
 from roofline.cost.work import Array
 from roofline.errors import DocumentError
 from roofline.files import text_output
@@ -59,7 +59,7 @@ ROUNDING: Final = 4e-6
 """Most that rounding moves a stored shape. [octave]"""
 
 
-class Entry(Struct, frozen=True):
+class IndexEntry(Struct, frozen=True):
     """Row of the index: a fit's label, its kernel and its errors."""
 
     device: str
@@ -82,9 +82,9 @@ class Entry(Struct, frozen=True):
     """Median error of the roofline at published rates. [1]"""
 
     @property
-    def label(self) -> Label:
+    def label(self) -> FitLabel:
         """Label of the fit."""
-        return Label(self.device, self.provider, self.kind, self.variant)
+        return FitLabel(self.device, self.provider, self.kind, self.variant)
 
 
 WORDS: Final = ("device", "provider", "kind", "variant", "kernel", "version")
@@ -97,13 +97,13 @@ def folder() -> Path:
     return shipped("hwspecs") / FOLDER
 
 
-def path_of(label: Label) -> Path:
+def path_of(label: FitLabel) -> Path:
     """Archive that a fit is in."""
     return folder() / label.device / f"{label.provider}.zip"
 
 
 @cache
-def entries() -> Mapping[Label, Entry]:
+def entries() -> Mapping[FitLabel, IndexEntry]:
     """The index, by label.
 
     Raises:
@@ -116,7 +116,7 @@ def entries() -> Mapping[Label, Entry]:
             row = dict(zip(names, values, strict=True))
             device, provider, kind, variant, kernel, version = (row[name] for name in WORDS)
             figures = [float(row[name]) for name in FIGURES]
-            entry = Entry(
+            entry = IndexEntry(
                 device, provider, kind, variant, kernel, version, int(row["rows"]), *figures
             )
             found[entry.label] = entry
@@ -124,7 +124,7 @@ def entries() -> Mapping[Label, Entry]:
 
 
 @cache
-def labels() -> tuple[Label, ...]:
+def labels() -> tuple[FitLabel, ...]:
     """Labels of all shipped fits, from the index alone: no archive is opened.
 
     Raises:
@@ -136,7 +136,7 @@ def labels() -> tuple[Label, ...]:
             places = map(next(rows).index, WORDS[:4])
             return list(map(itemgetter(*places), rows))
 
-    return tuple(starmap(Label, kept(read, "labels of fits", [folder() / INDEX])))
+    return tuple(starmap(FitLabel, kept(read, "labels of fits", [folder() / INDEX])))
 
 
 @contextmanager
@@ -157,7 +157,7 @@ def _index() -> Iterator[Iterator[list[str]]]:
 
 
 @cache
-def fit_of(label: Label) -> Kernel:
+def fit_of(label: FitLabel) -> FittedKernel:
     """A shipped fit.
 
     Raises:
@@ -182,7 +182,7 @@ def _fingerprint(path: Path) -> bytes:
     return fingerprint([path])
 
 
-def stored(label: Label) -> bytes:
+def stored(label: FitLabel) -> bytes:
     """A shipped fit as `pack` made it.
 
     Raises:
@@ -234,7 +234,7 @@ def _archive(path: Path) -> _Archive:
     )
 
 
-def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
+def write(fits: Iterable[tuple[IndexEntry, bytes]], into: Path) -> None:
     """Write an index and its archives; the same fits make the same bytes.
 
     Args:
@@ -259,9 +259,9 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
                 archive.writestr(member, content, zipfile.ZIP_LZMA)
     with text_output(into / INDEX) as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(Entry.__struct_fields__)
+        table.writerow(IndexEntry.__struct_fields__)
         for entry, _ in ordered:
-            values = (getattr(entry, name) for name in Entry.__struct_fields__)
+            values = (getattr(entry, name) for name in IndexEntry.__struct_fields__)
             table.writerow(f"{v:.4g}" if isinstance(v, float) else v for v in values)
 
 
@@ -316,7 +316,7 @@ def _told(content: bytes) -> tuple[dict[str, Any], int]:
     return found, end
 
 
-def pack(kernel: Kernel) -> bytes:
+def pack(kernel: FittedKernel) -> bytes:
     """Bytes of a fit, as `unpack` reads them."""
     model = kernel.model
     hull, residual = model.hull, model.residual
@@ -353,7 +353,7 @@ def pack(kernel: Kernel) -> bytes:
     return _with_length(head) + tables
 
 
-def unpack(label: Label, stored: bytes) -> Kernel:
+def unpack(label: FitLabel, stored: bytes) -> FittedKernel:
     """The fit that bytes are of.
 
     Raises:
@@ -372,7 +372,7 @@ def split(stored: bytes) -> tuple[dict[str, Any], list[Array]]:
     return head, list(_arrays(head["shapes"], stored[start:]))
 
 
-def made_of(label: Label, head: Mapping[str, Any], tables: Iterable[Array]) -> Kernel:
+def made_of(label: FitLabel, head: Mapping[str, Any], tables: Iterable[Array]) -> FittedKernel:
     """The fit of constants, facts and tables that `split` found.
 
     Raises:
@@ -385,14 +385,14 @@ def made_of(label: Label, head: Mapping[str, Any], tables: Iterable[Array]) -> K
     if head["reach"] is not None:
         weights, steps = next(arrays), None
         if head["steps_reach"] is not None:
-            steps = Steps(next(arrays), next(arrays), next(arrays))
+            steps = StepTable(next(arrays), next(arrays), next(arrays))
         waves = next(arrays) if head.get("waves") else None
         branches = None
         if head.get("branches"):
             branches = _branches(arrays)
         reach, steps_reach = head["reach"], head["steps_reach"] or 0.0
         residual = Residual(weights, reach, steps, steps_reach, waves, branches)
-    model = Calibrated(
+    model = FittedForm(
         form,
         {constant.name: float(head["constants"][constant.name]) for constant in form.constants},
         residual,
@@ -402,10 +402,10 @@ def made_of(label: Label, head: Mapping[str, Any], tables: Iterable[Array]) -> K
         head["rows"],
         head["source"],
     )
-    return Kernel(label, head["arithmetic"], model, head.get("kernel", ""))
+    return FittedKernel(label, head["arithmetic"], model, head.get("kernel", ""))
 
 
-def _stored(branches: Branches) -> Iterator[tuple[NDArray[Any], np.dtype[Any]]]:
+def _stored(branches: DecisionTrees) -> Iterator[tuple[NDArray[Any], np.dtype[Any]]]:
     """Tables of trees: columns, bounds by their places among those of a column, leaves.
 
     Leaves are whole steps: as bytes they compress to less than as floats. Those of a fit with one
@@ -428,12 +428,12 @@ def _stored(branches: Branches) -> Iterator[tuple[NDArray[Any], np.dtype[Any]]]:
         yield from ((np.array([0.0]), STORED), (values, ROUGH))
 
 
-def _branches(arrays: Iterator[Array]) -> Branches:
+def _branches(arrays: Iterator[Array]) -> DecisionTrees:
     """The trees that `_stored` made tables of."""
     columns, known, places = next(arrays).astype(np.intp), next(arrays), next(arrays)
     (step,), leaves = next(arrays), next(arrays)
     values = np.ascontiguousarray(leaves.T - ZERO) * step if step else leaves
-    return Branches(columns, known[columns, places.astype(np.intp)], values)
+    return DecisionTrees(columns, known[columns, places.astype(np.intp)], values)
 
 
 def _arrays(shapes: list[list[int]], stored: bytes) -> Iterator[Array]:

@@ -23,14 +23,14 @@ from roofline.bench.exchange_rows import CUSTOM_ENDS
 from roofline.bench.exported import exported
 from roofline.bench.fit import fit_and_score
 from roofline.bench.held_out import DEVIATIONS, errors
-from roofline.bench.kernel_rows import Group, release
+from roofline.bench.kernel_rows import RowGroup, release
 from roofline.bench.records import PACKED, read_records
 from roofline.bench.rows import checked
-from roofline.bench.shipping.files import Entry, entries, folder, pack, stored, unpack, write
+from roofline.bench.shipping.files import IndexEntry, entries, folder, pack, stored, unpack, write
 from roofline.bench.shipping.variants import KINDS, label_of
 from roofline.bench.validation import READERS
 from roofline.content import shipped
-from roofline.cost.calibration.kernel import PASSES, Kernel, Label
+from roofline.cost.calibration.kernel import PASSES, FitLabel, FittedKernel
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import RooflineError
 from roofline.records import replace
@@ -81,7 +81,7 @@ THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 side, and more threads would make other bytes."""
 
 
-def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]:
+def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[FitLabel, RowGroup]]:
     """Groups of the newest release of each kernel, by what a fit of them is called.
 
     Args:
@@ -91,7 +91,7 @@ def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]
     import pandas as pd
 
     for kind in kinds:
-        latest: dict[Label, Group] = {}
+        latest: dict[FitLabel, RowGroup] = {}
         files = [pd.read_parquet(folder / f"{name}.parquet") for name in FILES[kind]]
         for frame in [*files, *_own(kind)]:
             for column in frame.select_dtypes("category"):
@@ -111,12 +111,12 @@ def _own(kind: str) -> "Iterator[pandas.DataFrame]":
         yield exported(read_records(path), kind, OWN[kind])
 
 
-def _release(group: Group) -> tuple[tuple[int, ...], int]:
+def _release(group: RowGroup) -> tuple[tuple[int, ...], int]:
     """Order of groups that have one label: by release, then by number of rows."""
     return release(group.name.get("version", "")), len(group)
 
 
-def whole(group: Group) -> Group:
+def whole(group: RowGroup) -> RowGroup:
     """A group whose form has a name: a collective's has all the algorithms of its library."""
     if group.form.kind != "collective" or group.form in FORMS.values():
         return group
@@ -124,11 +124,11 @@ def whole(group: Group) -> Group:
     return replace(group, form=FORMS[f"collective-{library}{group.name['op'].replace('_', '-')}"])
 
 
-_JOBS: Final[list[tuple[Label, Group]]] = []
+_JOBS: Final[list[tuple[FitLabel, RowGroup]]] = []
 """Groups that processes forked from this one find by their place: equations are not sent."""
 
 
-def fitted(job: int) -> tuple[Entry, bytes] | tuple[Label, str]:
+def fitted(job: int) -> tuple[IndexEntry, bytes] | tuple[FitLabel, str]:
     """A packed fit of a group and what the index says of it, or why there is none."""
     label, group = _JOBS[job]
     try:
@@ -140,7 +140,7 @@ def fitted(job: int) -> tuple[Entry, bytes] | tuple[Label, str]:
         return label, f"{type(error).__name__}: {error}"
     measured = group.measured[left.rows]
     found = errors(measured / np.exp(left.log_error), measured)
-    entry = Entry(
+    entry = IndexEntry(
         label.device,
         label.provider,
         label.kind,
@@ -154,10 +154,10 @@ def fitted(job: int) -> tuple[Entry, bytes] | tuple[Label, str]:
         float((np.abs(left.log_error) <= DEVIATIONS * left.log_sd).mean()),
         plain,
     )
-    return entry, pack(Kernel(label, group.arithmetic, model, entry.kernel))
+    return entry, pack(FittedKernel(label, group.arithmetic, model, entry.kernel))
 
 
-def _source(group: Group) -> str:
+def _source(group: RowGroup) -> str:
     told = ", ".join(f"{key} {value}" for key, value in group.name.items() if value)
     source = SOURCES.get(group.name.get("backend") or "vidur", SOURCES[""])
     return f"{len(group):,} rows of {source}: {told}"
@@ -175,7 +175,7 @@ def filed(wanted: Iterable[str]) -> list[str]:
     return [key for key in FILES if KINDS[key] in kinds]
 
 
-def made(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[Entry, Kernel]]:
+def made(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[IndexEntry, FittedKernel]]:
     """Fits of all groups that are wanted, the largest first; what cannot be fitted is told."""
     jobs = [
         (label, group)
@@ -186,7 +186,7 @@ def made(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[Entry, Kernel]]:
     with ProcessPoolExecutor(cores(), get_context("fork")) as pool:
         for first, second in pool.map(fitted, range(len(_JOBS))):
             if isinstance(second, bytes):
-                assert isinstance(first, Entry)
+                assert isinstance(first, IndexEntry)
                 yield first, unpack(first.label, second)
             else:
                 sys.stderr.write(f"{first}: left out: {second!s}\n")

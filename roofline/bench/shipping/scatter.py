@@ -19,11 +19,11 @@ import numpy as np
 
 from roofline.bench import arguments
 from roofline.bench.fit import fit_and_score
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.bench.rows import SEED, checked
-from roofline.bench.shipping.files import Entry, entries, folder
+from roofline.bench.shipping.files import IndexEntry, entries, folder
 from roofline.bench.shipping.making import FILES, THREADS, jobs_of
-from roofline.cost.calibration.kernel import Label
+from roofline.cost.calibration.kernel import FitLabel
 from roofline.cost.kernels.form import octaves
 from roofline.files import text_output
 from roofline.study.executors import cores
@@ -64,7 +64,7 @@ SCATTER: Final = "scatter.csv"
 OUTSIDE: Final = "outside.md"
 
 
-def scatter(group: Group) -> tuple[float, float] | None:
+def scatter(group: RowGroup) -> tuple[float, float] | None:
     """Median and 90th-percentile scatter of a row about its neighbours along a coordinate. [1]
 
     Of a row that lies between two others which differ in that coordinate alone, the logarithm of
@@ -102,12 +102,12 @@ def floor(kind: str, own: tuple[float, float] | None) -> tuple[float, float]:
     return median, p90
 
 
-def near(entry: Entry, least: tuple[float, float]) -> bool:
+def near(entry: IndexEntry, least: tuple[float, float]) -> bool:
     """True where both errors of a fit are within `NEAR` times its floor."""
     return entry.median <= NEAR * least[0] and entry.p90 <= NEAR * least[1]
 
 
-def outside(entry: Entry) -> bool:
+def outside(entry: IndexEntry) -> bool:
     """True where a fit of many rows has larger errors than are asked for."""
     median, p90 = WANTED.get(entry.kind, (np.inf, np.inf))
     return entry.rows >= MANY and (entry.median > median or entry.p90 > p90)
@@ -127,7 +127,7 @@ class Residuals(NamedTuple):
         return self.within is not None and all(map(le, self.within, asked))
 
 
-def residuals(group: Group) -> Residuals:
+def residuals(group: RowGroup) -> Residuals:
     """Errors and typical residuals of families left out."""
     if len(group) > SOME:
         group = group[np.sort(np.random.default_rng(SEED).choice(len(group), SOME, replace=False))]
@@ -147,20 +147,20 @@ def residuals(group: Group) -> Residuals:
     return Residuals(within, ", ".join(told))
 
 
-_GROUPS: Final[dict[Label, Group]] = {}
+_GROUPS: Final[dict[FitLabel, RowGroup]] = {}
 """Groups by label, which processes forked from this one find here."""
 
 
-def _scatter(label: Label) -> tuple[float, float] | None:
+def _scatter(label: FitLabel) -> tuple[float, float] | None:
     return scatter(_GROUPS[label])
 
 
-def _residuals(label: Label) -> Residuals:
+def _residuals(label: FitLabel) -> Residuals:
     return residuals(_GROUPS[label])
 
 
 def lines(
-    found: Sequence[tuple[Entry, tuple[float, float]]], told: Mapping[Label, Residuals]
+    found: Sequence[tuple[IndexEntry, tuple[float, float]]], told: Mapping[FitLabel, Residuals]
 ) -> Iterator[str]:
     """Lines of the Markdown file of groups outside."""
     counted = [entry for entry, _ in found if entry.rows >= MANY and entry.kind in WANTED]

@@ -5,7 +5,7 @@ from typing import Final
 
 from roofline.bench.exchange_rows import CUSTOM_ENDS
 from roofline.bench.kernel_rows import Name
-from roofline.cost.calibration.kernel import Label
+from roofline.cost.calibration.kernel import FitLabel
 from roofline.hardware.catalog import gpu
 
 
@@ -169,7 +169,7 @@ def _kernel(kind: str, name: Name) -> str:
     return ""
 
 
-def label_of(kind: str, name: Name) -> Label:
+def label_of(kind: str, name: Name) -> FitLabel:
     """Label of a group of measured rows.
 
     Args:
@@ -183,4 +183,4 @@ def label_of(kind: str, name: Name) -> Label:
     backend = name.get("backend") or "vidur"
     provider = PROVIDERS.get(backend, backend)
     of, variant = _LABELS[kind]
-    return Label(gpu(name["gpu"]).name, provider, of, variant(name) + _kernel(kind, name))
+    return FitLabel(gpu(name["gpu"]).name, provider, of, variant(name) + _kernel(kind, name))

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.kernels.form import Calibrated, Dims, Form
+from roofline.cost.kernels.form import Dims, FittedForm, Form
 from roofline.cost.work import Array, Number
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
@@ -67,7 +67,7 @@ def unmeasured(stored: str) -> str:
     return f"no product with {stored} weights was measured: the nearest one, at these widths"
 
 
-class Label(NamedTuple):
+class FitLabel(NamedTuple):
     """Label of a fit."""
 
     device: str
@@ -82,18 +82,18 @@ class Label(NamedTuple):
     """The user's own calibration that it is in; empty for one that is shipped."""
 
 
-class Kernel(NamedTuple):
+class FittedKernel(NamedTuple):
     """A fitted form."""
 
-    label: Label
+    label: FitLabel
     arithmetic: str
     """Arithmetic whose published rate the form was given: ``"bf16"``."""
-    model: Calibrated
+    model: FittedForm
     name: str = ""
     """Name of the kernel in the source of the measurements; its schedule follows from that."""
 
 
-Load: TypeAlias = Callable[[Label], Kernel]
+Load: TypeAlias = Callable[[FitLabel], FittedKernel]
 
 NEAR: Final[Mapping[str, float]] = {
     "gemm": 0.06,
@@ -181,8 +181,8 @@ LIBRARY: Final = frozenset({("gemm", "bfloat16")})
 
 SUPERSEDED: Final = frozenset(
     {
-        Label("a100-sxm", "sglang", "linear-attention", "gdn-prefill-convolution"),
-        Label("a100-sxm", "sglang", "linear-attention", "gdn-decode-convolution"),
+        FitLabel("a100-sxm", "sglang", "linear-attention", "gdn-prefill-convolution"),
+        FitLabel("a100-sxm", "sglang", "linear-attention", "gdn-decode-convolution"),
     }
 )
 """Kernels that stand for no other device's: an A100 was measured with SGLang 0.5.10, whose
@@ -192,10 +192,10 @@ OLDER: Final = frozenset({"ada", "hopper"})
 """Generations on which SGLang's attention to prompts was measured inside the latent."""
 
 
-class Found(NamedTuple):
+class KernelFit(NamedTuple):
     """A fit, and how far it is from what was asked for."""
 
-    fit: Kernel
+    fit: FittedKernel
     foreign: bool
     far: bool
     """True where it was measured on another device, and where that is of another generation."""
@@ -225,7 +225,7 @@ class Found(NamedTuple):
 
 
 def nearest(
-    labels: Sequence[Label],
+    labels: Sequence[FitLabel],
     load: Load,
     gpu: Gpu,
     provider: str,
@@ -233,7 +233,7 @@ def nearest(
     variants: Sequence[str],
     *,
     in_steps: bool,
-) -> Found | None:
+) -> KernelFit | None:
     """The fit that stands for a kernel, and how far it is from it; None if nothing is like it.
 
     The first variant that any device has is taken; of its devices the most alike, and there the
@@ -247,7 +247,7 @@ def nearest(
         in_steps: Whether kernels that are `passed_over` in steps are only taken where there is no
             other.
     """
-    places: dict[tuple[str, str], list[Label]] = {}
+    places: dict[tuple[str, str], list[FitLabel]] = {}
     replayed = {each.variant for each in labels if each.provider == PASSES} if in_steps else set()
     for label in labels:
         if label.provider == LAUNCHED and label.kind == "pointwise" and label.variant in replayed:
@@ -269,7 +269,7 @@ def nearest(
                 measured = [each for each in shared if each.mine]
                 borrowed = provider != IDEAL and not (own or shared)
                 fit = load((measured or own or shared or here)[0])
-                return Found(
+                return KernelFit(
                     fit._replace(model=carried(fit.model, kind, device, gpu)),
                     foreign=device != gpu.name,
                     far=device in MEASURED and MEASURED[device].generation != generation(gpu),
@@ -281,12 +281,12 @@ def nearest(
     return None
 
 
-def _shared(label: Label) -> bool:
+def _shared(label: FitLabel) -> bool:
     """True where any engine may have this kernel."""
     return label.provider in NEUTRAL or (label.kind, label.variant) in LIBRARY
 
 
-def passed_over(label: Label) -> bool:
+def passed_over(label: FitLabel) -> bool:
     """True where a step takes other time than was measured, and another engine's kernel stands in.
 
     vLLM's products of blocks were launched one by one, each with the conversion of its input: 0.15
@@ -315,7 +315,7 @@ def passed_over(label: Label) -> bool:
     return False
 
 
-class Device(NamedTuple):
+class MeasuredDevice(NamedTuple):
     """Published figures of a measured device, by which its kernels are carried to others."""
 
     generation: str
@@ -327,15 +327,15 @@ class Device(NamedTuple):
     """Share of the dense rate that large products keep up, 0 if unknown. [1]"""
 
 
-MEASURED: Final[Mapping[str, Device]] = {
-    "a100-sxm": Device("ampere", 2.039e12, 1.41e9, 0.848),
-    "l40s": Device("ada", 0.864e12, 2.52e9, 0.743),
-    "h100-sxm": Device("hopper", 3.35e12, 1.98e9, 0.798),
-    "h200-sxm": Device("hopper", 4.8e12, 1.98e9, 0.799),
-    "b200-sxm": Device("blackwell", 7.7e12, 1.965e9, 0.754),
-    "gb200": Device("blackwell", 8e12, 2.062e9),
-    "b300-sxm": Device("blackwell-ultra", 7.7e12, 2.032e9),
-    "gb300": Device("blackwell-ultra", 8e12, 2.032e9),
+MEASURED: Final[Mapping[str, MeasuredDevice]] = {
+    "a100-sxm": MeasuredDevice("ampere", 2.039e12, 1.41e9, 0.848),
+    "l40s": MeasuredDevice("ada", 0.864e12, 2.52e9, 0.743),
+    "h100-sxm": MeasuredDevice("hopper", 3.35e12, 1.98e9, 0.798),
+    "h200-sxm": MeasuredDevice("hopper", 4.8e12, 1.98e9, 0.799),
+    "b200-sxm": MeasuredDevice("blackwell", 7.7e12, 1.965e9, 0.754),
+    "gb200": MeasuredDevice("blackwell", 8e12, 2.062e9),
+    "b300-sxm": MeasuredDevice("blackwell-ultra", 7.7e12, 2.032e9),
+    "gb300": MeasuredDevice("blackwell-ultra", 8e12, 2.032e9),
 }
 """Figures of the catalog."""
 STACKED: Final = 2e12
@@ -390,7 +390,7 @@ def devices(gpu: Gpu) -> tuple[str, ...]:
     return (gpu.name, *sorted(others, key=unlike))
 
 
-def carried(model: Calibrated, kind: str, device: str, gpu: Gpu) -> Calibrated:
+def carried(model: FittedForm, kind: str, device: str, gpu: Gpu) -> FittedForm:
     """A fit of one device as it stands for another.
 
     Shares of published rates stay as they are. Latencies are cycles of the multiprocessors: in

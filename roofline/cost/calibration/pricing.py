@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration.by_kind import kernel_query, sorted_out
-from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, KernelQuery, Label, Load, nearest
+from roofline.cost.calibration.kernel import (
+    IDEAL,
+    FitLabel,
+    FittedKernel,
+    KernelFit,
+    KernelQuery,
+    Load,
+    nearest,
+)
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import (
     alltoall_of,
@@ -28,8 +36,8 @@ from roofline.cost.kernels import (
     recurrent,
 )
 from roofline.cost.kernels.decode import scheduled
-from roofline.cost.kernels.form import Calibrated, Dims, Machine, machine, predict, take
-from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
+from roofline.cost.kernels.form import Dims, FittedForm, Machine, machine, predict, take
+from roofline.cost.measured import DATASHEET, UNMEASURED, MeasuredTime
 from roofline.cost.work import (
     CONVERSION,
     CONVERSION_OF_EXPERTS,
@@ -60,7 +68,7 @@ ALL_TO_ALL: Final = {0.5625: "nvfp4", 1.0: "fp8", 2.0: "bfloat16"}
 ONE_SIDED: Final = "-one-sided"
 CHOICE: Final = 4.0
 """Bytes of the number of an expert that a token chose. [B]"""
-SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
+SCHEDULES: Final[Mapping[str, Callable[[Dims, FittedKernel, str], Dims]]] = {
     "decode-attention": lambda dims, kernel, _: scheduled(
         dims, kernel.name or kernel.label.provider
     ),
@@ -94,7 +102,7 @@ class GpuCalibration:
     name: str
     engine: str
     """Engine whose kernels are taken where there are several."""
-    labels: tuple[Label, ...]
+    labels: tuple[FitLabel, ...]
     """Labels of all fits there are."""
     load: Load = field(repr=False)
     """Fit of a label."""
@@ -105,14 +113,14 @@ class GpuCalibration:
     beside those that were."""
     switched: bool = True
     """True where the devices of a node are joined by more than the host's PCIe."""
-    _found: dict[tuple[str, ...], Found | None] = field(
+    _found: dict[tuple[str, ...], KernelFit | None] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
-    _kinds: dict[str, list[Label]] = field(
+    _kinds: dict[str, list[FitLabel]] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
 
-    def price(self, op: Op, gpu: Gpu) -> Measured | None:
+    def price(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         """Time of one execution of an operator; None where nothing like it was measured.
 
         Rows that ask for a kernel that was not measured, beside some that were, have the least time
@@ -130,11 +138,11 @@ class GpuCalibration:
             ]
         )
 
-    def _usual(self, op: Op, gpu: Gpu) -> Measured | None:
+    def _usual(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         """Time of such a kernel as it usually is; None where nobody asked for that."""
         return usual(op, gpu, switched=self.switched) if self.fallback else None
 
-    def _alike(self, op: Op, gpu: Gpu) -> Measured | None:
+    def _alike(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         """`price` of an operator all of whose rows are of one sort."""
         if op.kind == "collective" and not self.switched:
             return None
@@ -147,7 +155,7 @@ class GpuCalibration:
             if self.find(gpu, kind, NARROW) is None:
                 return None
             zero = np.zeros_like(np.asarray(op.work.activation_bytes))
-            return Measured(_plain(zero), _plain(zero), float(INTERPOLATED))
+            return MeasuredTime(_plain(zero), _plain(zero), float(INTERPOLATED))
         wanted, best = kernel_query(op, gpu), None
         while wanted is not None:
             found = self.find(gpu, wanted.kind, wanted.variants)
@@ -165,12 +173,12 @@ class GpuCalibration:
 
     def find(
         self, gpu: Gpu, kind: str, variants: Sequence[str], provider: str = ""
-    ) -> Found | None:
+    ) -> KernelFit | None:
         """Fit that stands for a kernel: of any provider, the engine's first, or of one of them."""
         key = (provider, gpu.name, gpu.architecture, kind, *variants)
         if key not in self._found:
             if not self._kinds:  # a record that only brings constants never sorts its thousands
-                by_kind: dict[str, list[Label]] = {}
+                by_kind: dict[str, list[FitLabel]] = {}
                 for label in self.labels:
                     by_kind.setdefault(label.kind, []).append(label)
                 self._kinds.update(by_kind)  # at once: other threads ask, too
@@ -183,7 +191,9 @@ class GpuCalibration:
             )
         return self._found[key]
 
-    def _priced(self, op: Op, gpu: Gpu, wanted: KernelQuery, found: Found) -> Measured | None:
+    def _priced(
+        self, op: Op, gpu: Gpu, wanted: KernelQuery, found: KernelFit
+    ) -> MeasuredTime | None:
         """Time by a fit that was found; None where the device lacks the arithmetic."""
         kernel = found.fit
         rate = next(
@@ -229,8 +239,8 @@ class GpuCalibration:
         return replace(priced, found=found, assumed=wanted.assumed, start_s=start, kind=kind)
 
     def _by_shape(
-        self, gpu: Gpu, wanted: KernelQuery, found: Found, length: int
-    ) -> Iterator[tuple[Rows, Found, Dims]]:
+        self, gpu: Gpu, wanted: KernelQuery, found: KernelFit, length: int
+    ) -> Iterator[tuple[Rows, KernelFit, Dims]]:
         """Rows that each kernel of a provider takes, its usual one last; the kernel and columns."""
         usual = found.fit.label
         left = np.ones(length, dtype=np.bool_)
@@ -250,7 +260,7 @@ class GpuCalibration:
         found = self.find(gpu, wanted.kind, wanted.variants)
         return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
 
-    def _wired(self, op: Op, gpu: Gpu) -> Measured | None:
+    def _wired(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         """Collectives inside a node, by the library that takes less time."""
         if (alone := self._all_to_all(op, gpu)) is not None:
             return alone
@@ -283,7 +293,7 @@ class GpuCalibration:
         columns = (np.atleast_1d(each) for each in (best.seconds, best.log_sd, best.basis))
         return replace(_shaped(op, *columns), found=best.found)
 
-    def _all_to_all(self, op: Op, gpu: Gpu) -> Measured | None:
+    def _all_to_all(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         """Exchange of tokens by the engine's own kernels; None where it has none on the device."""
         made = ALL_TO_ALL.get(float(np.max(op.dims.get("width", 0.0))))
         asked_for = alltoall_of(op, gpu, made) if made else None
@@ -304,20 +314,20 @@ class GpuCalibration:
         return replace(_shaped(op, time, own, known.astype(float)), found=found)
 
 
-def timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:
+def timed(dims: Dims, kernel: FittedKernel, gpu: Gpu) -> Dims:
     """Columns as the kernel that was found schedules them."""
     schedule = SCHEDULES.get(kernel.label.kind)
     return dims if schedule is None else schedule(dims, kernel, gpu.architecture)
 
 
-def _distance(found: Found) -> int:
+def _distance(found: KernelFit) -> int:
     """Basis that a kernel has at best, by how far it is from what was asked for."""
     if (found.foreign and not found.same_chip) or (found.borrowed and not found.one_library):
         return TRANSFERRED
     return EXTRAPOLATED if found.foreign or found.borrowed else 0
 
 
-def _start(wanted: KernelQuery, model: Calibrated, seconds: Number) -> Number:
+def _start(wanted: KernelQuery, model: FittedForm, seconds: Number) -> Number:
     """Part of a kernel's time that is before and after its work. [s]
 
     Each matrix of a fused mixture of experts has half of the launch; the part around the matrices
@@ -353,14 +363,14 @@ def _least(op: Op, gpu: Gpu) -> Number:
     return np.maximum(np.maximum(compute, moved), op.wire_s)
 
 
-def _published(op: Op, gpu: Gpu) -> Measured:
+def _published(op: Op, gpu: Gpu) -> MeasuredTime:
     """Time at the rates of the datasheet."""
     compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
     least = np.maximum(np.maximum(compute, op.work.hbm_bytes / gpu.hbm_bytes_per_s), op.wire_s)
-    return Measured(least, UNMEASURED, DATASHEET)
+    return MeasuredTime(least, UNMEASURED, DATASHEET)
 
 
-def _merged(parts: list[tuple[NDArray[np.intp], Measured]]) -> Measured:
+def _merged(parts: list[tuple[NDArray[np.intp], MeasuredTime]]) -> MeasuredTime:
     """Prices of all sorts in the order of the rows, with the fit of the sort that has most."""
     columns = np.empty((4, sum(len(rows) for rows, _ in parts)))
     for rows, priced in parts:
@@ -372,7 +382,7 @@ def _merged(parts: list[tuple[NDArray[np.intp], Measured]]) -> Measured:
     return replace(most, seconds=seconds, log_sd=log_sd, basis=basis, start_s=start_s)
 
 
-def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:
+def _held(priced: MeasuredTime, to: MeasuredTime, op: Op, gpu: Gpu) -> MeasuredTime:
     """Time of a kernel that stands in for another, no shorter than the other's arithmetic takes.
 
     The stand-in was measured where memory bound it, which does not tell how fast it multiplies. The
@@ -389,7 +399,9 @@ def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:
     )
 
 
-def _faster(one: Measured, other: Measured, may: NDArray[np.bool_] | None = None) -> Measured:
+def _faster(
+    one: MeasuredTime, other: MeasuredTime, may: NDArray[np.bool_] | None = None
+) -> MeasuredTime:
     """The faster of two kernels, row by row; told as the one that is faster more often.
 
     ``may`` are the rows that the other would do for; all if not stated.
@@ -405,7 +417,7 @@ def _faster(one: Measured, other: Measured, may: NDArray[np.bool_] | None = None
     return replace(told, seconds=seconds, log_sd=log_sd, basis=basis, start_s=start)
 
 
-def _shaped(op: Op, time: Array, spread: Array, known: Array) -> Measured:
+def _shaped(op: Op, time: Array, spread: Array, known: Array) -> MeasuredTime:
     """Numbers where the operator has numbers; nothing where it has nothing to do."""
     work = op.work
     idle = (np.asarray(work.flops) == 0) & (np.asarray(work.hbm_bytes) == 0)
@@ -414,8 +426,8 @@ def _shaped(op: Op, time: Array, spread: Array, known: Array) -> Measured:
     time, known = np.where(idle, 0.0, time), np.where(idle, 0.0, known)
     spread = np.broadcast_to(spread, time.shape)
     if time.size == 1 and all(np.ndim(value) == 0 for value in op.dims.values()):
-        return Measured(float(time[0]), float(np.ravel(spread)[0]), float(np.ravel(known)[0]))
-    return Measured(time, spread, known)
+        return MeasuredTime(float(time[0]), float(np.ravel(spread)[0]), float(np.ravel(known)[0]))
+    return MeasuredTime(time, spread, known)
 
 
 def _plain(value: Array) -> Number:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.engine_costs import EngineProfile
-from roofline.cost.measured import Calibration, Measured
+from roofline.cost.measured import Calibration, MeasuredTime
 from roofline.cost.work import Number, Op, Work, counts_of
 from roofline.errors import RooflineError
 from roofline.hardware.machine import Gpu
@@ -45,12 +45,12 @@ class Repeats(Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Memory:
+class PriceCache:
     """Prices of operators, the last ones used."""
 
     scopes: OrderedDict[int, tuple[Calibration, Gpu]] = field(default_factory=OrderedDict)
     told_apart: int = 0
-    known: OrderedDict[Hashable, Measured | None] = field(default_factory=OrderedDict)
+    known: OrderedDict[Hashable, MeasuredTime | None] = field(default_factory=OrderedDict)
     held: int = 0
     lines: OrderedDict[bytes, Repeats] = field(default_factory=OrderedDict)
 
@@ -89,7 +89,7 @@ class Memory:
             self.scopes.popitem(last=False)
         return self.told_apart
 
-    def keep(self, key: Hashable, price: Measured | None) -> None:
+    def keep(self, key: Hashable, price: MeasuredTime | None) -> None:
         """Remember a price; what was not used for longest is forgotten."""
         self.known[key] = price
         self.held += _size(price)
@@ -97,11 +97,11 @@ class Memory:
             self.held -= _size(self.known.popitem(last=False)[1])
 
 
-SHARED: Final = Memory()
+SHARED: Final = PriceCache()
 """Memory of the process."""
 
 
-def _size(price: Measured | None) -> int:
+def _size(price: MeasuredTime | None) -> int:
     """About what is kept for a price: itself and its key, which is some times as long. [B]"""
     return 1024 if price is None else 1024 + 8 * np.asarray(price.seconds).nbytes
 
@@ -120,13 +120,13 @@ ROUTED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CachedCalibration:
     """A calibration whose prices are remembered; the numbers of operators may be grids."""
 
     inner: Calibration
     gpu: Gpu
     """The calibration, and the device that is asked about."""
-    memory: Memory = field(default_factory=lambda: SHARED, repr=False)
+    memory: PriceCache = field(default_factory=lambda: SHARED, repr=False)
     scope: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -148,19 +148,19 @@ class Remembered:
         """Basis of figures that rest on it."""
         return self.inner.basis
 
-    def price(self, op: Op, gpu: Gpu) -> Measured | None:
+    def price(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         """Time of an operator, in the shape of the axes that it depends on."""
-        (found,) = together([(self, op)])
+        (found,) = price_many([(self, op)])
         if isinstance(found, RooflineError):
             raise found
         return found
 
 
-Told: TypeAlias = Measured | RooflineError | None
+Told: TypeAlias = MeasuredTime | RooflineError | None
 """Price of an operator, or why a device has none."""
 
 
-def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
+def price_many(asked: Sequence[tuple[CachedCalibration, Op]]) -> list[Told]:
     """Prices of operators of any number of steps; those that one kernel does are looked up at once.
 
     The time of a row is that of the operator alone, whatever it is looked up with. A look-up of a
@@ -172,7 +172,7 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     """
     places: dict[Hashable, Hashable] = {}
     waiting: set[Hashable] = set()
-    sorts: dict[Hashable, dict[Hashable, tuple[Remembered, Op]]] = {}
+    sorts: dict[Hashable, dict[Hashable, tuple[CachedCalibration, Op]]] = {}
     out: dict[Hashable, Told] = {}
     same = [_same(calibration, op) for calibration, op in asked]
     for place, (calibration, op) in zip(same, asked, strict=True):
@@ -204,26 +204,26 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     return [found[place] for place in same]
 
 
-def at_once(calibration: Calibration, gpu: Gpu, ops: Sequence[Op]) -> list[Measured | None]:
+def at_once(calibration: Calibration, gpu: Gpu, ops: Sequence[Op]) -> list[MeasuredTime | None]:
     """Prices of operators of a step, with the fits that they are from.
 
     Args:
-        calibration, gpu: Who is asked, about which device. Only what was `Remembered` before is
+        calibration, gpu: Who is asked, about which device. Only a `CachedCalibration` is
             remembered.
         ops: Any number; those that one kernel does are looked up at once.
 
     Raises:
         RooflineError: The device lacks the arithmetic of one of them.
     """
-    if isinstance(calibration, Remembered):
-        told = together([(calibration, op) for op in ops])
+    if isinstance(calibration, CachedCalibration):
+        told = price_many([(calibration, op) for op in ops])
         if error := next((each for each in told if isinstance(each, RooflineError)), None):
             raise error
         return [each for each in told if not isinstance(each, RooflineError)]
     sorts: dict[Hashable, list[int]] = {}
     for place, op in enumerate(ops):
         sorts.setdefault((op.name, _sort(op), _fixed(op)), []).append(place)
-    out: list[Measured | None] = [None] * len(ops)
+    out: list[MeasuredTime | None] = [None] * len(ops)
     for places in sorts.values():
         for place, price in zip(
             places, _looked_up(calibration, gpu, [ops[each] for each in places]), strict=True
@@ -233,8 +233,8 @@ def at_once(calibration: Calibration, gpu: Gpu, ops: Sequence[Op]) -> list[Measu
 
 
 def _looked_up(
-    calibration: Calibration, gpu: Gpu, ops: Sequence[Op], memory: Memory | None = None
-) -> list[Measured | None]:
+    calibration: Calibration, gpu: Gpu, ops: Sequence[Op], memory: PriceCache | None = None
+) -> list[MeasuredTime | None]:
     """Prices of operators of one sort; a memory knows which rows of their grids repeat.
 
     Raises:
@@ -301,7 +301,7 @@ def _joined(ops: Sequence[Op], rows: Sequence[int]) -> Op:
     )
 
 
-def _line(memory: Memory | None, op: Op, wide: tuple[int, ...]) -> tuple[Op, Repeats | None]:
+def _line(memory: PriceCache | None, op: Op, wide: tuple[int, ...]) -> tuple[Op, Repeats | None]:
     """An operator's rows that differ, in line, and which of them its places are; None if all do."""
     if len(wide) < 2:
         return op, None
@@ -310,7 +310,7 @@ def _line(memory: Memory | None, op: Op, wide: tuple[int, ...]) -> tuple[Op, Rep
     return (line if again is None else line.rows(again.first)), again
 
 
-def _same(calibration: Remembered, op: Op) -> Hashable:
+def _same(calibration: CachedCalibration, op: Op) -> Hashable:
     """Key of an operator that stages share since its layer was made once: it is read once, too."""
     return (
         id(calibration),
@@ -358,7 +358,9 @@ def _numbers(op: Op) -> tuple[Hashable, ...]:
     )
 
 
-def _spread(found: Measured, rows: slice, wide: tuple[int, ...], again: Repeats | None) -> Measured:
+def _spread(
+    found: MeasuredTime, rows: slice, wide: tuple[int, ...], again: Repeats | None
+) -> MeasuredTime:
     """Numbers of some rows of a line as the grid that they were."""
 
     def spread(value: Number) -> Number:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.cost.measured import Measured
+from roofline.cost.measured import MeasuredTime
 from roofline.cost.work import CONVERSION, CONVERSION_OF_EXPERTS, Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
@@ -22,7 +22,7 @@ from roofline.units import show
 ASSUMED: Final = float(BASES.index("assumed"))
 
 
-class Kind(NamedTuple):
+class UsualShares(NamedTuple):
     """Constants of a kind of operator."""
 
     start: float
@@ -32,25 +32,25 @@ class Kind(NamedTuple):
     """Shares of the published rates. [1]"""
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "gemm": Kind(3.6e-6, 0.78, 0.85),
-    "moe": Kind(1.0e-5, 0.6, 0.75),
-    "prefill-attention": Kind(9e-6, 0.55, 0.7),
-    "decode-attention": Kind(6e-6, 0.3, 0.8),
-    "latent-attention": Kind(9e-6, 0.5, 0.7),
-    "index": Kind(4e-5, 0.4, 0.6),
-    "scan": Kind(3e-5, 0.4, 0.6),
-    "pointwise": Kind(1.6e-6, 1.0, 0.6),
-    "adapter": Kind(1.6e-6, 1.0, 1.0),
-    "lookup": Kind(2e-6, 1.0, 0.6),
+KINDS: Final[Mapping[str, UsualShares]] = {
+    "gemm": UsualShares(3.6e-6, 0.78, 0.85),
+    "moe": UsualShares(1.0e-5, 0.6, 0.75),
+    "prefill-attention": UsualShares(9e-6, 0.55, 0.7),
+    "decode-attention": UsualShares(6e-6, 0.3, 0.8),
+    "latent-attention": UsualShares(9e-6, 0.5, 0.7),
+    "index": UsualShares(4e-5, 0.4, 0.6),
+    "scan": UsualShares(3e-5, 0.4, 0.6),
+    "pointwise": UsualShares(1.6e-6, 1.0, 0.6),
+    "adapter": UsualShares(1.6e-6, 1.0, 1.0),
+    "lookup": UsualShares(2e-6, 1.0, 0.6),
 }
 """Assumed. Scoring and choosing keys, and a recurrent step with its convolution and gates, are
 five to eight small kernels each."""
-WEIGHT_ONLY_EXPERTS: Final = Kind(1.0e-5, 0.35, 0.5)
+WEIGHT_ONLY_EXPERTS: Final = UsualShares(1.0e-5, 0.35, 0.5)
 """Grouped products that convert integer weights on the way. Assumed."""
-QUANTISE: Final = Kind(8e-7, 1.0, 0.6)
+QUANTISE: Final = UsualShares(8e-7, 1.0, 0.6)
 """Conversion of activations, at the end of the kernel before. Assumed."""
-INTERCONNECT: Final = Kind(4e-6, 1.0, 0.75)
+INTERCONNECT: Final = UsualShares(4e-6, 1.0, 0.75)
 """Start of a collective beside its messages, and the share of the links' rate. Assumed."""
 THROUGH_HOST: Final = 0.35
 """The same share where devices reach each other through the host's PCIe. Assumed. [1]"""
@@ -71,7 +71,7 @@ UNMEASURED: Final = (
 """Reason that prices of a device are told with."""
 
 
-def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
+def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> MeasuredTime | None:
     """Time of one execution of an operator as such kernels usually take; None for host loads.
 
     Args:
@@ -96,7 +96,7 @@ def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
     return told
 
 
-def _kind(op: Op) -> Kind | None:
+def _kind(op: Op) -> UsualShares | None:
     if op.kernel in (CONVERSION, CONVERSION_OF_EXPERTS):
         return QUANTISE
     integer = op.formats.get("weights", "").startswith("int4")
@@ -105,12 +105,12 @@ def _kind(op: Op) -> Kind | None:
     return KINDS.get(op.kind)
 
 
-def _told(work: Number, seconds: Number) -> Measured:
+def _told(work: Number, seconds: Number) -> MeasuredTime:
     """The time where there is anything to do; on a part of an axis there may be nothing."""
     if not isinstance(work, np.ndarray):
-        return Measured(seconds if work > 0 else 0.0, LOG_SD, ASSUMED)
+        return MeasuredTime(seconds if work > 0 else 0.0, LOG_SD, ASSUMED)
     there = work > 0
-    return Measured(np.where(there, seconds, 0.0), LOG_SD, np.where(there, ASSUMED, 0.0))
+    return MeasuredTime(np.where(there, seconds, 0.0), LOG_SD, np.where(there, ASSUMED, 0.0))
 
 
 class UsualKernels(Struct, frozen=True):
@@ -127,7 +127,7 @@ class UsualKernels(Struct, frozen=True):
         """Name of the profile."""
         return USUAL_KERNELS
 
-    def price(self, op: Op, gpu: Gpu) -> Measured | None:
+    def price(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         """Time of one execution of an operator."""
         found = usual(op, gpu, switched=self.switched)
         if found is None or found.assumed:

@@ -5,11 +5,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofline.cost.calibration.kernel import IDEAL, Found
+from roofline.cost.calibration.kernel import IDEAL, KernelFit
 from roofline.cost.kernels.collective import collective_dims
 from roofline.cost.kernels.exchange import FEW_TOKENS, exchange_dims
 from roofline.cost.kernels.form import machine, predict
-from roofline.cost.measured import Measured
+from roofline.cost.measured import MeasuredTime
 from roofline.cost.work import COMBINE, DISPATCH, Array, Number, Op, root_sum_square
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
@@ -66,7 +66,7 @@ def library(payload: Payload, engine: str) -> Iterator[tuple[str, str, float]]:
         yield "nccl", payload.op, np.inf
 
 
-def wire_seconds(payload: Payload, gpu: Gpu, found: Found, most: float) -> Measured | None:
+def wire_seconds(payload: Payload, gpu: Gpu, found: KernelFit, most: float) -> MeasuredTime | None:
     """Time of a collective over the links of a node; None where there are no such links.
 
     Args:
@@ -86,7 +86,7 @@ def wire_seconds(payload: Payload, gpu: Gpu, found: Found, most: float) -> Measu
     if found.foreign or found.borrowed:
         known = np.maximum(known, TRANSFERRED)
     time = np.where(payload.size > most, np.inf, np.where(payload.ranks > 1, time, 0.0))
-    return Measured(time, root_sum_square(own, found.spread), known, found)
+    return MeasuredTime(time, root_sum_square(own, found.spread), known, found)
 
 
 def alltoall_of(

@@ -15,9 +15,9 @@ import numpy as np
 
 from roofline.cost.kernels.form import (
     STEEP,
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
@@ -82,16 +82,20 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 FORM: Final = Form(
     "index-choice",
     (
-        Constant("launch", 1e-7, 1e-4, 2e-6, "s", "launches around"),
-        Constant("row", 1e-7, 1e-4, 2e-6, "s", "start and end of a block"),
-        Constant("lane", 2e-11, 1e-8, 2e-10, "s", "two readings of a score by a block"),
-        Constant("refine", 1e-12, 1e-8, 1e-10, "s", "further passes over a score kept on chip"),
-        Constant("far", 1e-12, 1e-8, 2e-10, "s", "second reading of a score from device memory"),
-        Constant("held", 0.1, 2.0, 0.7, "1", "share of the cache that holds rows in work"),
-        Constant("narrow", 0.1, 1.0, 0.7, "1", "growth of a row's time with fewer threads"),
-        Constant("abreast", 0.5, 4.0, 1.2, "1", "rate of an SM with two blocks, over one alone"),
-        Constant("skip", 1e-8, 1e-4, 5e-7, "s", "a row whose entries are all chosen anyway"),
-        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+        FormConstant("launch", 1e-7, 1e-4, 2e-6, "s", "launches around"),
+        FormConstant("row", 1e-7, 1e-4, 2e-6, "s", "start and end of a block"),
+        FormConstant("lane", 2e-11, 1e-8, 2e-10, "s", "two readings of a score by a block"),
+        FormConstant("refine", 1e-12, 1e-8, 1e-10, "s", "further passes over a score kept on chip"),
+        FormConstant(
+            "far", 1e-12, 1e-8, 2e-10, "s", "second reading of a score from device memory"
+        ),
+        FormConstant("held", 0.1, 2.0, 0.7, "1", "share of the cache that holds rows in work"),
+        FormConstant("narrow", 0.1, 1.0, 0.7, "1", "growth of a row's time with fewer threads"),
+        FormConstant(
+            "abreast", 0.5, 4.0, 1.2, "1", "rate of an SM with two blocks, over one alone"
+        ),
+        FormConstant("skip", 1e-8, 1e-4, 5e-7, "s", "a row whose entries are all chosen anyway"),
+        FormConstant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
     ("context", "new", "batch", "chosen"),

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.form import Dims, Form, FormConstant, Machine, Regimes, Values
 from roofline.cost.work import Array, Number
 
 IN_SWITCH: Final = "in-switch"
@@ -182,7 +182,7 @@ def form(op: str, paths: Sequence[str]) -> Form:
     """
     units = {"start": "s", "message": "s", "efficiency": "1"}
     constants = [
-        Constant(
+        FormConstant(
             f"{what}_{place}",
             *BOUNDS[what],
             prior(what, place, path),
@@ -192,7 +192,7 @@ def form(op: str, paths: Sequence[str]) -> Form:
         for what in MEANINGS
         for place, path in enumerate(paths)
     ]
-    sharpness = Constant(
+    sharpness = FormConstant(
         "sharpness", *BOUNDS["sharpness"], SHARPNESS, "1", "exponent of the soft minimum"
     )
 

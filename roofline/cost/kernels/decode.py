@@ -14,9 +14,9 @@ import numpy as np
 
 from roofline.cost.kernels.form import (
     SMALL,
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
@@ -58,7 +58,7 @@ GROWTH: Final = 64.0
 ``get_num_kv_splits_triton``). [1]"""
 
 
-class Kernel(NamedTuple):
+class DecodeSchedule(NamedTuple):
     """Schedule of a library's decode attention; facts of its source, not fitted."""
 
     splits: float
@@ -85,20 +85,20 @@ class Kernel(NamedTuple):
     """Query rows that a block of the reduction joins; assumed where it is not one. [1]"""
 
 
-MASKED: Final = Kernel(splits=64.0, slots=1.0, plan=BALANCED, least=512.0)
+MASKED: Final = DecodeSchedule(splits=64.0, slots=1.0, plan=BALANCED, least=512.0)
 """Masked multi-head attention of TensorRT-LLM, a block for each head (``multi_block_grid_setup``):
 each of 1024 threads takes 16 bytes of eight keys."""
-FLASHINFER: Final = Kernel(
+FLASHINFER: Final = DecodeSchedule(
     splits=1024.0, slots=2.0, rows=(16.0, 64.0, 128.0), plan=GRID, least=128.0, joins=1.0
 )
-KERNELS: Final[Mapping[str, Kernel]] = {
-    "vllm_flash_attn": Kernel(splits=128.0, slots=2.0, swaps=True),
-    "vllm_flash_attn_fa2": Kernel(splits=128.0, slots=2.0, swaps=True),
-    "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
+KERNELS: Final[Mapping[str, DecodeSchedule]] = {
+    "vllm_flash_attn": DecodeSchedule(splits=128.0, slots=2.0, swaps=True),
+    "vllm_flash_attn_fa2": DecodeSchedule(splits=128.0, slots=2.0, swaps=True),
+    "vllm_flash_attn_fa3": DecodeSchedule(splits=32.0, slots=1.0, planned=512.0),
     "vllm_flashinfer_fidecode": FLASHINFER,
     "flashinfer": FLASHINFER._replace(vector=4.0, vector_width=2.0),
     "torch_flow_flashinfer": FLASHINFER,
-    "triton": Kernel(
+    "triton": DecodeSchedule(
         splits=8.0,
         slots=1.0,
         planned=ALWAYS,
@@ -108,7 +108,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
         vector=2.0,
         joins=1.0,
     ),
-    "roofline": Kernel(splits=128.0, slots=2.0),
+    "roofline": DecodeSchedule(splits=128.0, slots=2.0),
 }
 """Schedules by name of the kernel. FlashAttention-2: ``flash_api.cpp``, ``mha_varlen_fwd`` swaps
 the heads of a group into rows where a sequence has one query and the layer no window, and sets
@@ -119,7 +119,7 @@ batch of a CUDA graph, 512 (``VLLM_FLASH_ATTN_MAX_NUM_SPLITS_FOR_CUDA_GRAPH``). 
 joins a head of a query in each block. SGLang's Triton kernels: ``decode_attention.py`` and
 ``get_num_kv_splits_triton``, with 8 splits at most and a second kernel that always joins, a block
 for each sequence and head. ``microbench/cuda``: `roofline.bench.gpu.attention.decode_splits`."""
-USUAL: Final = Kernel(splits=32.0, slots=1.0)
+USUAL: Final = DecodeSchedule(splits=32.0, slots=1.0)
 """Schedule of a kernel that is not named here; assumed."""
 
 
@@ -209,7 +209,7 @@ MISS: Final = 4.0
 """Exponent of the share of reads that miss the last-level cache once what is read outgrows it."""
 
 
-class Parts(NamedTuple):
+class DecodeTimes(NamedTuple):
     """Times that the equation puts together."""
 
     block: Array
@@ -223,7 +223,7 @@ class Parts(NamedTuple):
 
 
 @computed_once
-def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
+def parts(dims: Dims, machine: Machine, constants: Values) -> DecodeTimes:
     """Time of a block, of all blocks, of memory, and of the join. [s]"""
     batch, heads, h = dims["batch"], dims["heads"], dims["head_dim"]
     sms, width = machine.multiprocessors, h / HEAD_DIM
@@ -264,7 +264,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
         + constants["reduce"] * joined * np.ceil(heads * dims["new"] / dims["joins"]) / sms
         + constants["copy"] * dims["copies"]
     )
-    return Parts(block, load, memory, join)
+    return DecodeTimes(block, load, memory, join)
 
 
 def missed(size: Array, machine: Machine, constants: Values) -> Array | float:
@@ -304,28 +304,42 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 FORM: Final = Form(
     "decode-attention",
     (
-        Constant("launch", 1e-6, 5e-5, 8e-6, "s", "launch of the kernel"),
-        Constant("unit", 1e-7, 2e-5, 2e-6, "s", "start and end of a block"),
-        Constant("edge", 1e-8, 2e-5, 1e-6, "s", "its queries and outputs at head width 128"),
-        Constant("step", 1e-8, 1e-5, 5e-7, "s", "latency of a tile that no other work hides"),
-        Constant("far", 1.0, 3.0, 1.1, "1", "a tile of keys from memory over one from the cache"),
-        Constant("tall", 0.05, 1.5, 0.5, "1", "growth of that with rows of a block, an exponent"),
-        Constant("row", 1e-9, 1e-5, 1e-8, "s", "what 64 rows of a group add to a tile"),
-        Constant("compute", 0.02, 1.0, 0.4, "1", "share of the tensor rate inside a tile"),
-        Constant("wide", 0.5, 2.5, 1.0, "1", "growth of a tile with head width, as an exponent"),
-        Constant("masked", 1.0, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"),
-        Constant("together", 1.0, 4.0, 1.1, "1", "blocks that an SM works on at the same time"),
-        Constant("memory", 0.2, 1.0, 0.85, "1", "share of memory bandwidth"),
-        Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
-        Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
-        Constant("evicted", 2.0, 16.0, 6.0, "1", "sharpness of that limit, as an exponent"),
-        Constant("light", 0.02, 4.0, 1.0, "1", "start without tensor cores over that with them"),
-        Constant("walk", 1e-8, 1e-5, 3e-7, "s", "a tile of one query head without tensor cores"),
-        Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
-        Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
-        Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
-        Constant("copy", 1e-7, 2e-5, 5e-6, "s", "copies that swap heads into rows"),
-        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+        FormConstant("launch", 1e-6, 5e-5, 8e-6, "s", "launch of the kernel"),
+        FormConstant("unit", 1e-7, 2e-5, 2e-6, "s", "start and end of a block"),
+        FormConstant("edge", 1e-8, 2e-5, 1e-6, "s", "its queries and outputs at head width 128"),
+        FormConstant("step", 1e-8, 1e-5, 5e-7, "s", "latency of a tile that no other work hides"),
+        FormConstant(
+            "far", 1.0, 3.0, 1.1, "1", "a tile of keys from memory over one from the cache"
+        ),
+        FormConstant(
+            "tall", 0.05, 1.5, 0.5, "1", "growth of that with rows of a block, an exponent"
+        ),
+        FormConstant("row", 1e-9, 1e-5, 1e-8, "s", "what 64 rows of a group add to a tile"),
+        FormConstant("compute", 0.02, 1.0, 0.4, "1", "share of the tensor rate inside a tile"),
+        FormConstant(
+            "wide", 0.5, 2.5, 1.0, "1", "growth of a tile with head width, as an exponent"
+        ),
+        FormConstant(
+            "masked", 1.0, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"
+        ),
+        FormConstant("together", 1.0, 4.0, 1.1, "1", "blocks that an SM works on at the same time"),
+        FormConstant("memory", 0.2, 1.0, 0.85, "1", "share of memory bandwidth"),
+        FormConstant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
+        FormConstant(
+            "resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"
+        ),
+        FormConstant("evicted", 2.0, 16.0, 6.0, "1", "sharpness of that limit, as an exponent"),
+        FormConstant(
+            "light", 0.02, 4.0, 1.0, "1", "start without tensor cores over that with them"
+        ),
+        FormConstant(
+            "walk", 1e-8, 1e-5, 3e-7, "s", "a tile of one query head without tensor cores"
+        ),
+        FormConstant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
+        FormConstant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
+        FormConstant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
+        FormConstant("copy", 1e-7, 2e-5, 5e-6, "s", "copies that swap heads into rows"),
+        FormConstant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
     ("context", "units", "head_dim", "reach", "new", "group"),

@@ -9,7 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import RATES, Constant, Dims, Machine, Values, summed, through
+from roofline.cost.kernels.form import (
+    RATES,
+    Dims,
+    FormConstant,
+    Machine,
+    Values,
+    cached_traffic_time,
+    summed,
+)
 from roofline.cost.work import Array
 
 COLUMNS: Final = 64.0
@@ -119,22 +127,24 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
     one = WIDTH * units * seq * dims["head_dim"]
     shared = np.clip(slots * machine.multiprocessors / units, 1.0, each)
     again = np.where(dims["interleaved"] > 0, each / shared, 1.0)
-    moving = through(2.0 * one * (1.0 + again), 4.0 * one, machine, constants)
+    moving = cached_traffic_time(2.0 * one * (1.0 + again), 4.0 * one, machine, constants)
     return np.full_like(blocks, constants["launch"]), blocks, moving
 
 
 FORM: Final = summed(
     "encoder-attention",
     (
-        Constant("launch", 1e-6, 5e-5, 7e-6, "s", "launch and first access"),
-        Constant("block", 1e-7, 2e-5, 1.5e-6, "s", "queries in and outputs out of a block"),
-        Constant("compute", 0.05, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
-        Constant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
-        Constant("unaligned", 1.0, 8.0, 1.2, "1", "a tile of an odd head width over others"),
-        Constant("masked", 1.0, 4.0, 1.2, "1", "a tile of a width padded to a power of two"),
-        Constant("uneven", 0.05, 1.0, 0.8, "1", "share of the last wave's idle blocks that costs"),
+        FormConstant("launch", 1e-6, 5e-5, 7e-6, "s", "launch and first access"),
+        FormConstant("block", 1e-7, 2e-5, 1.5e-6, "s", "queries in and outputs out of a block"),
+        FormConstant("compute", 0.05, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
+        FormConstant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
+        FormConstant("unaligned", 1.0, 8.0, 1.2, "1", "a tile of an odd head width over others"),
+        FormConstant("masked", 1.0, 4.0, 1.2, "1", "a tile of a width padded to a power of two"),
+        FormConstant(
+            "uneven", 0.05, 1.0, 0.8, "1", "share of the last wave's idle blocks that costs"
+        ),
         *RATES,
-        Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
+        FormConstant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
     ),
     parts,
     ("seq", "sequences", "compiled"),

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Machine, Values, soft_maximum, summed
+from roofline.cost.kernels.form import Dims, FormConstant, Machine, Values, soft_maximum, summed
 from roofline.cost.work import Array
 from roofline.records import replace
 
@@ -50,12 +50,12 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
 FORM: Final = summed(
     "expert-exchange",
     (
-        Constant("start", 1e-6, 2e-4, 2e-5, "s", "launch, counting and agreeing"),
-        Constant("expert", 1e-10, 1e-6, 1e-8, "s", "an expert that is counted for"),
-        Constant("message", 1e-9, 1e-5, 1e-7, "s", "a copy of a token, on one SM"),
-        Constant("per_sm", 1e9, 2e11, 2e10, "B/s", "copied by one SM"),
-        Constant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate, if all copies took it"),
-        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+        FormConstant("start", 1e-6, 2e-4, 2e-5, "s", "launch, counting and agreeing"),
+        FormConstant("expert", 1e-10, 1e-6, 1e-8, "s", "an expert that is counted for"),
+        FormConstant("message", 1e-9, 1e-5, 1e-7, "s", "a copy of a token, on one SM"),
+        FormConstant("per_sm", 1e9, 2e11, 2e10, "B/s", "copied by one SM"),
+        FormConstant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate, if all copies took it"),
+        FormConstant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     parts,
     ("tokens", "hidden", "copies"),
@@ -82,12 +82,12 @@ def alltoall_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 _ALLTOALL: Final = summed(
     "moe-alltoall",
     (
-        Constant("start", 1e-6, 2e-4, 1e-5, "s", "launch, and waiting for the other devices"),
-        Constant("rank", 1e-9, 1e-5, 1e-7, "s", "each device that is waited for"),
-        Constant("message", 1e-13, 1e-7, 1e-9, "s", "a copy of a token"),
-        Constant("token", 1e-13, 1e-7, 1e-9, "s", "a token, however often it is sent"),
-        Constant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate, if all copies took it"),
-        Constant("sharpness", 1.0, 8.0, 1.5, "1", "exponent that joins start and copies"),
+        FormConstant("start", 1e-6, 2e-4, 1e-5, "s", "launch, and waiting for the other devices"),
+        FormConstant("rank", 1e-9, 1e-5, 1e-7, "s", "each device that is waited for"),
+        FormConstant("message", 1e-13, 1e-7, 1e-9, "s", "a copy of a token"),
+        FormConstant("token", 1e-13, 1e-7, 1e-9, "s", "a token, however often it is sent"),
+        FormConstant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate, if all copies took it"),
+        FormConstant("sharpness", 1.0, 8.0, 1.5, "1", "exponent that joins start and copies"),
     ),
     alltoall_parts,
     ("tokens", "copies", "ranks"),

@@ -13,9 +13,9 @@ import numpy as np
 
 from roofline.cost.kernels.form import (
     OVERLAP,
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
@@ -194,21 +194,21 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 
 
 CONSTANTS: Final = (
-    Constant("launch", 1e-6, 1e-4, 2e-5, "s", "launches of all kernels of the operator"),
-    Constant("block", 1e-8, 2e-5, 2e-6, "s", "start and end of a thread block"),
-    Constant("step", 1e-9, 1e-6, 1e-7, "s", "latency of 64 of depth that no work hides"),
-    Constant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a step"),
-    Constant("empty", 0.01, 1.0, 0.3, "1", "share of the empty rows of a tile that take time"),
-    Constant("together", 1.0, 4.0, 1.2, "1", "blocks that an SM works on at the same time"),
-    Constant("memory", 0.2, 1.0, 0.8, "1", "share of memory bandwidth that weights get"),
-    Constant("cache", 0.05, 1.0, 0.4, "1", "the same of the last-level cache's bandwidth"),
-    Constant("resident", 0.05, 1.0, 0.5, "1", "share of that cache that weights can fill"),
-    Constant("permute", 0.1, 1.0, 0.5, "1", "memory's share of sorted and widened rows"),
-    Constant("elsewhere", 1e-3, 1.0, 0.05, "1", "share of other devices' rows passed over too"),
-    Constant("ends", 0.1, 1.0, 0.5, "1", "memory's share of tokens that come in and go out"),
-    Constant("route", 1e-12, 1e-8, 2e-10, "s", "a choice of expert that is sorted"),
-    Constant("expert", 1e-10, 1e-6, 1e-8, "s", "an expert on the device, touched or not"),
-    Constant("sharpness", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum"),
+    FormConstant("launch", 1e-6, 1e-4, 2e-5, "s", "launches of all kernels of the operator"),
+    FormConstant("block", 1e-8, 2e-5, 2e-6, "s", "start and end of a thread block"),
+    FormConstant("step", 1e-9, 1e-6, 1e-7, "s", "latency of 64 of depth that no work hides"),
+    FormConstant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a step"),
+    FormConstant("empty", 0.01, 1.0, 0.3, "1", "share of the empty rows of a tile that take time"),
+    FormConstant("together", 1.0, 4.0, 1.2, "1", "blocks that an SM works on at the same time"),
+    FormConstant("memory", 0.2, 1.0, 0.8, "1", "share of memory bandwidth that weights get"),
+    FormConstant("cache", 0.05, 1.0, 0.4, "1", "the same of the last-level cache's bandwidth"),
+    FormConstant("resident", 0.05, 1.0, 0.5, "1", "share of that cache that weights can fill"),
+    FormConstant("permute", 0.1, 1.0, 0.5, "1", "memory's share of sorted and widened rows"),
+    FormConstant("elsewhere", 1e-3, 1.0, 0.05, "1", "share of other devices' rows passed over too"),
+    FormConstant("ends", 0.1, 1.0, 0.5, "1", "memory's share of tokens that come in and go out"),
+    FormConstant("route", 1e-12, 1e-8, 2e-10, "s", "a choice of expert that is sorted"),
+    FormConstant("expert", 1e-10, 1e-6, 1e-8, "s", "an expert on the device, touched or not"),
+    FormConstant("sharpness", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum"),
 )
 EQUATION: Final = (
     "its share of (launch + both grouped products + sorting and summing) · exp(residual)"
@@ -234,7 +234,10 @@ def eager_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 
 EAGER: Final = Form(
     "moe",
-    (*CONSTANTS, Constant("host", 1e-5, 2e-3, 3e-4, "s", "launches of the host, outside a graph")),
+    (
+        *CONSTANTS,
+        FormConstant("host", 1e-5, 2e-3, 3e-4, "s", "launches of the host, outside a graph"),
+    ),
     eager_seconds,
     FORM.coordinates,
     eager_regime,
@@ -252,7 +255,10 @@ def mega_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 
 MEGA: Final = Form(
     "moe-mega",
-    (*CONSTANTS, Constant("link", 0.05, 1.0, 0.6, "1", "share of the link's rate in a direction")),
+    (
+        *CONSTANTS,
+        FormConstant("link", 0.05, 1.0, 0.6, "1", "share of the link's rate in a direction"),
+    ),
     mega_seconds,
     FORM.coordinates,
     regime,

@@ -72,7 +72,7 @@ def machine(gpu: Gpu, arithmetic: str) -> Machine:
     )
 
 
-class Constant(Struct, frozen=True):
+class FormConstant(Struct, frozen=True):
     """Constant of a form, within physical bounds."""
 
     name: str
@@ -112,7 +112,7 @@ class Form(Struct, frozen=True):
 
     kind: str
     """``"gemm"``, ``"decode-attention"``, ``"quantize"``."""
-    constants: tuple[Constant, ...]
+    constants: tuple[FormConstant, ...]
     """Fitted constants."""
     seconds: Callable[[Dims, Machine, Values], Array]
     """The equation: dimensions, machine, values of the constants → times. [s]"""
@@ -190,7 +190,7 @@ def of_constants(*names: str) -> Callable[[Term], Term]:
 
 def summed(
     kind: str,
-    constants: tuple[Constant, ...],
+    constants: tuple[FormConstant, ...],
     terms: Callable[[Dims, Machine, Values], tuple[Array, ...]],
     coordinates: tuple[str, ...],
     equation: str = "",
@@ -279,11 +279,11 @@ on an A100 and 77e9 on an H100 (5120 B per clock over 108 and 132 of them). [B/s
 STEEP: Final = 4.0
 """Exponent with which the last-level cache stops holding a working set that outgrows it. [1]"""
 RATES: Final = (
-    Constant("cache", 0.05, 1.0, 0.4, "1", "share of the last-level cache's rate"),
-    Constant("memory", 0.05, 1.0, 0.8, "1", "share of the memory's rate"),
-    Constant("held", 0.1, 1.5, 0.7, "1", "share of the cache that holds a working set"),
+    FormConstant("cache", 0.05, 1.0, 0.4, "1", "share of the last-level cache's rate"),
+    FormConstant("memory", 0.05, 1.0, 0.8, "1", "share of the memory's rate"),
+    FormConstant("held", 0.1, 1.5, 0.7, "1", "share of the cache that holds a working set"),
 )
-"""Constants of `through`."""
+"""Constants of `cached_traffic_time`."""
 
 
 def cache_bytes_per_s(machine: Machine) -> float:
@@ -314,7 +314,7 @@ def warm_seconds(traffic: Array, machine: Machine, cache: float, memory: float) 
     return found + (traffic - kept) / (memory * machine.hbm_bytes_per_s)
 
 
-def through(
+def cached_traffic_time(
     traffic: Array, footprint: Array, machine: Machine, constants: Values, sharp: float = STEEP
 ) -> Array:
     """Time of traffic over a working set, from the last-level cache as far as it holds the set. [s]
@@ -338,7 +338,7 @@ def through(
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class FittedForm:
     """A form fitted to measurements."""
 
     form: Form
@@ -397,7 +397,7 @@ def waves_of(form: Form, dims: Dims, machine: Machine) -> Array | None:
     return None if form.waves is None else form.waves(dims, machine)
 
 
-def seconds(model: Calibrated, dims: Dims, machine: Machine) -> Array:
+def seconds(model: FittedForm, dims: Dims, machine: Machine) -> Array:
     """Time of each row. [s]
 
     Args:
@@ -415,7 +415,7 @@ def seconds(model: Calibrated, dims: Dims, machine: Machine) -> Array:
     return out
 
 
-def log_sd(model: Calibrated, dims: Dims, machine: Machine) -> Array:
+def log_sd(model: FittedForm, dims: Dims, machine: Machine) -> Array:
     """Standard deviation of the logarithm of the time of each row. [1]"""
     out = np.empty(_length(dims))
     for rows in _chunks(len(out)):
@@ -426,7 +426,7 @@ def log_sd(model: Calibrated, dims: Dims, machine: Machine) -> Array:
 
 
 def predict(
-    model: Calibrated, dims: Dims, machine: Machine
+    model: FittedForm, dims: Dims, machine: Machine
 ) -> tuple[Array, Array, NDArray[np.intp]]:
     """`seconds`, `log_sd` and `basis` of each row; each shape is looked up once."""
     if _length(dims) > FEW:
@@ -498,7 +498,7 @@ def _first_of(codes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.i
     return np.minimum.reduceat(order, np.flatnonzero(new)), place
 
 
-def _by_regime(model: Calibrated, regimes: NDArray[np.intp]) -> Array:
+def _by_regime(model: FittedForm, regimes: NDArray[np.intp]) -> Array:
     each = [model.spreads.get(kind, model.spread) for kind in range(int(regimes.max()) + 1)]
     own: Array = np.array(each)[regimes]
     return own

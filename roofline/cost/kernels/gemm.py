@@ -17,16 +17,16 @@ import numpy as np
 
 from roofline.cost.kernels.form import (
     OVERLAP,
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Trees,
     Values,
+    cached_traffic_time,
     soft_maximum,
     summed,
-    through,
     warm_seconds,
 )
 from roofline.cost.work import Array
@@ -54,23 +54,29 @@ MOST_IDLE: Final = 1.0
 """Fewer tiles than half of the multiprocessors count as half: less has no last wave. [octave]"""
 
 COMMON: Final = (
-    Constant("start", 5e-7, 3e-5, 4e-6, "s", "Launch, prologue and epilogue."),
-    Constant("compute", 0.3, 1.0, 0.8, "1", "Share of the dense rate that large products reach."),
-    Constant("memory", 0.3, 1.0, 0.85, "1", "Share of the device memory's rate."),
-    Constant("cache", 0.05, 1.0, 0.5, "1", "Share of the last-level cache's rate."),
-    Constant("knee", 1.0, 8.0, 2.0, "1", "Power that joins compute and memory; 1 is no overlap."),
-    Constant("depth", 1e-12, 5e-9, 2e-10, "s", "Each element of k that a tile walks through."),
+    FormConstant("start", 5e-7, 3e-5, 4e-6, "s", "Launch, prologue and epilogue."),
+    FormConstant(
+        "compute", 0.3, 1.0, 0.8, "1", "Share of the dense rate that large products reach."
+    ),
+    FormConstant("memory", 0.3, 1.0, 0.85, "1", "Share of the device memory's rate."),
+    FormConstant("cache", 0.05, 1.0, 0.5, "1", "Share of the last-level cache's rate."),
+    FormConstant(
+        "knee", 1.0, 8.0, 2.0, "1", "Power that joins compute and memory; 1 is no overlap."
+    ),
+    FormConstant("depth", 1e-12, 5e-9, 2e-10, "s", "Each element of k that a tile walks through."),
 )
-QUANTISED: Final = Constant(
+QUANTISED: Final = FormConstant(
     "quantise", 0.02, 1.0, 0.3, "1", "Share of the cache's rate when activations are quantised."
 )
 CYCLE: Final = (
-    Constant("held", 0.1, 1.5, 0.9, "1", "Share of the cache that holds copies of the weights."),
-    Constant("sharp", 2.0, 64.0, 8.0, "1", "Exponent with which it stops holding them."),
+    FormConstant(
+        "held", 0.1, 1.5, 0.9, "1", "Share of the cache that holds copies of the weights."
+    ),
+    FormConstant("sharp", 2.0, 64.0, 8.0, "1", "Exponent with which it stops holding them."),
 )
 LAUNCHES: Final = (
-    Constant("host", 1e-5, 2e-3, 2e-4, "s", "Launches of the host, outside a graph."),
-    Constant("uneven", 1e-7, 1e-3, 2e-5, "s", "Further ones where tokens are not aligned."),
+    FormConstant("host", 1e-5, 2e-3, 2e-4, "s", "Launches of the host, outside a graph."),
+    FormConstant("uneven", 1e-7, 1e-3, 2e-5, "s", "Further ones where tokens are not aligned."),
 )
 ALIGNED: Final = 4.0
 """Tokens whose scales, of 4 bytes, fill the 16 bytes that rows of a tensor map are aligned to.
@@ -98,7 +104,9 @@ def parts(
         weights = n * k * stored / (constants["memory"] * machine.hbm_bytes_per_s)
     else:
         between = copies.bytes(n * k * stored, machine) + moved
-        weights = through(n * k * stored, between, machine, constants, constants["sharp"])
+        weights = cached_traffic_time(
+            n * k * stored, between, machine, constants, constants["sharp"]
+        )
     activations = warm_seconds(moved, machine, constants["cache"], constants["memory"])
     start = constants["start"] + constants["depth"] * k
     if quantised:
@@ -228,7 +236,7 @@ GROUPED_FOUR: Final = 0.5 + 2.0 / 128.0
 """Bytes of a 4-bit weight with a 16-bit scale for each 128. [B]"""
 
 
-class Product(NamedTuple):
+class ProductOperands(NamedTuple):
     """Operands of a measured linear layer."""
 
     width: float
@@ -249,16 +257,16 @@ class Product(NamedTuple):
         return linear(self.width, stored=self.stored, quantised=self.quantised, copies=copies)
 
 
-PRODUCTS: Final[Mapping[str, Product]] = {
-    "bfloat16": Product(2.0, 2.0, "bf16"),
-    "float16": Product(2.0, 2.0, "fp16"),
-    "fp8": Product(1.0, 1.0, "fp8", quantised=True),
-    "fp8_static": Product(1.0, 1.0, "fp8"),
-    "fp8_block": Product(1.0, SCALED_EIGHT, "fp8", quantised=True),
-    "nvfp4": Product(SCALED_FOUR, SCALED_FOUR, "fp4", quantised=True),
-    "int8_wo": Product(2.0, 1.0, "bf16"),
-    "int4_wo": Product(2.0, GROUPED_FOUR, "bf16"),
-    "sq": Product(1.0, 1.0, "int8", quantised=True),
+PRODUCTS: Final[Mapping[str, ProductOperands]] = {
+    "bfloat16": ProductOperands(2.0, 2.0, "bf16"),
+    "float16": ProductOperands(2.0, 2.0, "fp16"),
+    "fp8": ProductOperands(1.0, 1.0, "fp8", quantised=True),
+    "fp8_static": ProductOperands(1.0, 1.0, "fp8"),
+    "fp8_block": ProductOperands(1.0, SCALED_EIGHT, "fp8", quantised=True),
+    "nvfp4": ProductOperands(SCALED_FOUR, SCALED_FOUR, "fp4", quantised=True),
+    "int8_wo": ProductOperands(2.0, 1.0, "bf16"),
+    "int4_wo": ProductOperands(2.0, GROUPED_FOUR, "bf16"),
+    "sq": ProductOperands(1.0, 1.0, "int8", quantised=True),
 }
 """Products by number format as sources call it. ``fp8`` has one scale per tensor, ``fp8_block`` one
 per block, ``fp8_static`` scales that are known before; ``…_wo`` narrow weights only; ``sq`` is

@@ -12,14 +12,14 @@ import numpy as np
 
 from roofline.cost.kernels.form import (
     RATES,
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
+    cached_traffic_time,
     soft_maximum,
-    through,
 )
 from roofline.cost.work import Array
 
@@ -51,7 +51,7 @@ def _moving(dims: Dims, machine: Machine, constants: Values) -> Array:
     """
     each = 2.0 * dims["streams"] + 1.0
     moved = WIDTH * dims["tokens"] * dims["hidden"] * each
-    return through(moved, moved, machine, constants)
+    return cached_traffic_time(moved, moved, machine, constants)
 
 
 def _before(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -69,7 +69,7 @@ def _after(dims: Dims, machine: Machine, constants: Values) -> Array:
 def _form(
     kind: str,
     site: Callable[[Dims, Machine, Values], Array],
-    own: tuple[Constant, ...],
+    own: tuple[FormConstant, ...],
     equation: str,
 ) -> Form:
     def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -80,7 +80,7 @@ def _form(
         work = site(dims, machine, constants) - constants["launch"]
         return np.asarray((work > constants["launch"]).astype(np.intp))
 
-    launch = Constant("launch", 5e-7, 5e-5, 5e-6, "s", "launches, and the first token")
+    launch = FormConstant("launch", 5e-7, 5e-5, 5e-6, "s", "launches, and the first token")
     return Form(
         kind, (launch, *own, *RATES), seconds, ("tokens", "hidden", "streams"), regime, equation
     )
@@ -91,8 +91,8 @@ HYPER: Final[Mapping[str, Form]] = {
         "hyper-before",
         _before,
         (
-            Constant("compute", 0.005, 1.0, 0.1, "1", "share of the tensor rate"),
-            Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
+            FormConstant("compute", 0.005, 1.0, 0.1, "1", "share of the tensor rate"),
+            FormConstant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
         ),
         "sites·(launch + [(F/(compute·P))^q + bytes^q]^(1/q)) · exp(residual)",
     ),

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from roofline.cost.kernels.form import (
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
@@ -46,7 +46,7 @@ GENERAL: Final = frozenset({"volta", "turing", "ampere", "ada"})
 kernel does not split."""
 
 
-class Kernel(NamedTuple):
+class LatentSchedule(NamedTuple):
     """Schedule of a library's latent attention; facts of its source, not fitted."""
 
     block: float = ROWS
@@ -77,26 +77,28 @@ class Kernel(NamedTuple):
     """True where it was timed one launch after the other, from the host."""
 
 
-TRITON: Final = Kernel(
+TRITON: Final = LatentSchedule(
     block=16.0, rows=16.0, splits=8.0, least=32.0, even=False, several=True, plain=True
 )
 """Blocks of 16 heads (``BLOCK_H``), parts of 32 keys (``MIN_BLOCK_KV``)."""
-KERNELS: Final[Mapping[str, Kernel]] = {
-    "flash_attention": Kernel(cast=True),
-    "fa3": Kernel(cast=True),
+KERNELS: Final[Mapping[str, LatentSchedule]] = {
+    "flash_attention": LatentSchedule(cast=True),
+    "fa3": LatentSchedule(cast=True),
     "triton": TRITON._replace(grows=True),
     "TRITON_MLA": TRITON._replace(splits=4.0, fixed=True),
     "vllm_triton_mla": TRITON._replace(splits=4.0, fixed=True, hosted=True),
-    "vllm_flashmla": Kernel(hosted=True),
-    "vllm_flash_attn_mla": Kernel(hosted=True),
+    "vllm_flashmla": LatentSchedule(hosted=True),
+    "vllm_flash_attn_mla": LatentSchedule(hosted=True),
 }
 """Schedules by the name of the kernel. SGLang's Triton kernel has up to 8 parts
 (``triton_attention_num_kv_splits``), as many as ``get_num_kv_splits_triton`` says, vLLM's always 4
 (``triton_mla.py``); SGLang converts the cache to the type of the queries before FlashAttention-3
 (``flashattention_backend.py``). Kernels of vLLM 0.14 were timed from the host."""
-GENERATIONS: Final[Mapping[str, Kernel]] = {
-    **dict.fromkeys(PAIRED, Kernel(16.0, splits=NO_BOUND, least=256.0, even=False, tall=True)),
-    **dict.fromkeys(GENERAL, Kernel(splits=1.0, several=True)),
+GENERATIONS: Final[Mapping[str, LatentSchedule]] = {
+    **dict.fromkeys(
+        PAIRED, LatentSchedule(16.0, splits=NO_BOUND, least=256.0, even=False, tall=True)
+    ),
+    **dict.fromkeys(GENERAL, LatentSchedule(splits=1.0, several=True)),
 }
 """Schedules of kernels not named above, by generation of devices: ``fmhaKernels.h`` of TensorRT-LLM
 and FlashInfer on Blackwell, the general kernel before Hopper. All others as FlashMLA
@@ -114,10 +116,10 @@ def latent_dims(*shape: Array, generation: str = "", kernel: str = "") -> dict[s
 
 def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
     """The same columns as a kernel schedules the work on a generation of devices."""
-    return columns(dims, KERNELS.get(kernel, GENERATIONS.get(generation, Kernel())))
+    return columns(dims, KERNELS.get(kernel, GENERATIONS.get(generation, LatentSchedule())))
 
 
-def columns(dims: Dims, known: Kernel) -> dict[str, Array]:
+def columns(dims: Dims, known: LatentSchedule) -> dict[str, Array]:
     """Shapes, and facts of a kernel about them.
 
     A residual table has ``rounded`` query rows as a coordinate: what is learned of 8 heads is known
@@ -204,7 +206,7 @@ HOSTED: Final = 16.0
 """Exponent of the soft maximum of device and host."""
 
 
-class Parts(NamedTuple):
+class LatentTimes(NamedTuple):
     """Times that the equation puts together."""
 
     starts: Array
@@ -218,7 +220,7 @@ class Parts(NamedTuple):
 
 
 @computed_once
-def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
+def parts(dims: Dims, machine: Machine, constants: Values) -> LatentTimes:
     """Time of starts, tiles, memory and join. [s]"""
     batch, sms, queries = dims["batch"], machine.multiprocessors, dims["heads"] * dims["new"]
     rows, each, split = division(dims, machine)
@@ -243,7 +245,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
         + constants["gather"] * split
         + constants["reduce"] * batch * np.ceil(queries / JOINED) / sms
     )
-    return Parts(soft_maximum(q, starts, ends), work, memory, join + cast)
+    return LatentTimes(soft_maximum(q, starts, ends), work, memory, join + cast)
 
 
 def moved(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
@@ -302,23 +304,29 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 DECODE: Final = Form(
     "latent-decode",
     (
-        Constant("launch", 1e-6, 3e-5, 8e-6, "s", "launch of the kernel"),
-        Constant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
-        Constant("edge", 1e-8, 5e-5, 1e-6, "s", "its queries and outputs, at 64 rows"),
-        Constant("step", 1e-8, 2e-5, 5e-7, "s", "latency of a tile that no other work hides"),
-        Constant("compute", 0.02, 1.0, 0.65, "1", "share of the tensor rate inside a tile"),
-        Constant("plain", 1.0, 16.0, 4.0, "1", "a tile without tensor cores over one with"),
-        Constant("together", 0.25, 4.0, 1.0, "1", "blocks an SM works on at once; a part below 1"),
-        Constant("memory", 0.2, 1.0, 0.8, "1", "share of memory bandwidth"),
-        Constant("cast", 0.1, 1.0, 0.7, "1", "the same of converting the cache"),
-        Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
-        Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
-        Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
-        Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
-        Constant("gather", 1e-9, 1e-6, 3e-8, "s", "reading a part that it joins"),
-        Constant("host", 1e-6, 1e-3, 1e-4, "s", "host time between launches, where it was timed"),
-        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
-        Constant("waves", 1.0, 16.0, 2.0, "1", "the same of one block and all of them"),
+        FormConstant("launch", 1e-6, 3e-5, 8e-6, "s", "launch of the kernel"),
+        FormConstant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
+        FormConstant("edge", 1e-8, 5e-5, 1e-6, "s", "its queries and outputs, at 64 rows"),
+        FormConstant("step", 1e-8, 2e-5, 5e-7, "s", "latency of a tile that no other work hides"),
+        FormConstant("compute", 0.02, 1.0, 0.65, "1", "share of the tensor rate inside a tile"),
+        FormConstant("plain", 1.0, 16.0, 4.0, "1", "a tile without tensor cores over one with"),
+        FormConstant(
+            "together", 0.25, 4.0, 1.0, "1", "blocks an SM works on at once; a part below 1"
+        ),
+        FormConstant("memory", 0.2, 1.0, 0.8, "1", "share of memory bandwidth"),
+        FormConstant("cast", 0.1, 1.0, 0.7, "1", "the same of converting the cache"),
+        FormConstant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
+        FormConstant(
+            "resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"
+        ),
+        FormConstant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
+        FormConstant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
+        FormConstant("gather", 1e-9, 1e-6, 3e-8, "s", "reading a part that it joins"),
+        FormConstant(
+            "host", 1e-6, 1e-3, 1e-4, "s", "host time between launches, where it was timed"
+        ),
+        FormConstant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+        FormConstant("waves", 1.0, 16.0, 2.0, "1", "the same of one block and all of them"),
     ),
     seconds,
     ("context", "batch", "rounded", "new"),

@@ -12,9 +12,9 @@ import numpy as np
 from roofline.cost.kernels import latent, sparse, sparse_columns
 from roofline.cost.kernels.decode import read_again
 from roofline.cost.kernels.form import (
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
@@ -105,11 +105,11 @@ def absorbed_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 
 
 OWN: Final = (
-    Constant("gemm", 0.1, 1.0, 0.7, "1", "share of the tensor rate that projections reach"),
-    Constant("weights", 0.1, 1.0, 0.6, "1", "share of memory bandwidth that they reach"),
-    Constant("knee", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum of both"),
+    FormConstant("gemm", 0.1, 1.0, 0.7, "1", "share of the tensor rate that projections reach"),
+    FormConstant("weights", 0.1, 1.0, 0.6, "1", "share of memory bandwidth that they reach"),
+    FormConstant("knee", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum of both"),
 )
-LAUNCH: Final = Constant("launch", 1e-6, 5e-4, 5e-5, "s", "launches of all kernels")
+LAUNCH: Final = FormConstant("launch", 1e-6, 5e-4, 5e-5, "s", "launches of all kernels")
 
 
 ABSORBED: Final = Form(
@@ -160,13 +160,13 @@ def heads_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 HEADS: Final = Form(
     "latent-heads",
     (
-        Constant("launch", 1e-6, 5e-5, 5e-6, "s", "launches, quantisation included"),
-        Constant("compute", 0.05, 1.0, 0.6, "1", "share of the tensor rate"),
-        Constant("memory", 0.1, 1.0, 0.8, "1", "share of memory bandwidth"),
-        Constant("l2", 0.05, 1.0, 0.4, "1", "share of the last-level cache's bandwidth"),
-        Constant("resident", 0.2, 1.2, 0.7, "1", "share of that cache that operands can fill"),
-        Constant("quantise", 0.05, 1.0, 0.5, "1", "share of memory bandwidth of quantising"),
-        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+        FormConstant("launch", 1e-6, 5e-5, 5e-6, "s", "launches, quantisation included"),
+        FormConstant("compute", 0.05, 1.0, 0.6, "1", "share of the tensor rate"),
+        FormConstant("memory", 0.1, 1.0, 0.8, "1", "share of memory bandwidth"),
+        FormConstant("l2", 0.05, 1.0, 0.4, "1", "share of the last-level cache's bandwidth"),
+        FormConstant("resident", 0.2, 1.2, 0.7, "1", "share of that cache that operands can fill"),
+        FormConstant("quantise", 0.05, 1.0, 0.5, "1", "share of memory bandwidth of quantising"),
+        FormConstant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     heads_seconds,
     ("tokens", "heads"),
@@ -178,7 +178,7 @@ WIDE_HEADS: Final = replace(
     HEADS,
     constants=(
         *HEADS.constants,
-        Constant("evicted", 2.0, 16.0, 6.0, "1", "sharpness of that limit, as an exponent"),
+        FormConstant("evicted", 2.0, 16.0, 6.0, "1", "sharpness of that limit, as an exponent"),
     ),
     coordinates=("rows", "heads"),
 )

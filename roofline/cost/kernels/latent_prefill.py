@@ -13,9 +13,9 @@ import numpy as np
 
 from roofline.cost.kernels import latent, prefill
 from roofline.cost.kernels.form import (
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
@@ -29,9 +29,9 @@ from roofline.records import replace
 EXPANDED: Final = 160.0
 """Mean of the widths of an expanded key (128 + 64) and value (128) (DeepSeek-AI 2024,
 arXiv 2412.19437, section 4.2)."""
-INSIDE_KERNELS: Final[Mapping[str, latent.Kernel]] = {
-    "flash_attention": latent.Kernel(even=False, cast=True),
-    "triton": latent.Kernel(
+INSIDE_KERNELS: Final[Mapping[str, latent.LatentSchedule]] = {
+    "flash_attention": latent.LatentSchedule(even=False, cast=True),
+    "triton": latent.LatentSchedule(
         block=32.0, rows=32.0, splits=1.0, even=False, packs=False, several=True
     ),
 }
@@ -51,7 +51,7 @@ def latent_prefill_dims(*shape: Array, kernel: str = "") -> dict[str, Array]:
 
 def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
     """The same columns as a kernel schedules the work."""
-    known = INSIDE_KERNELS.get(kernel, latent.Kernel())
+    known = INSIDE_KERNELS.get(kernel, latent.LatentSchedule())
     hosted = float(kernel in HOSTED) * np.ones_like(dims["batch"])
     return {**latent.columns(dims, known), "hosted": hosted}
 
@@ -101,17 +101,19 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 FORM: Final = Form(
     "latent-prefill",
     (
-        Constant("launch", 1e-6, 5e-5, 1e-5, "s", "launches of all kernels of the operator"),
-        Constant("block", 1e-7, 2e-5, 2e-6, "s", "start and end of a thread block"),
-        Constant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
-        Constant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
-        Constant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth"),
-        Constant("l2", 0.02, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
-        Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that operands can fill"),
-        Constant("passes", 1.0, 16.0, 1.5, "1", "times keys and values are moved"),
-        Constant("stored", 0.25, 16.0, 1.0, "1", "times latents of new tokens are moved"),
-        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
-        Constant("host", 1e-6, 1e-3, 1e-4, "s", "host time between launches, where it was timed"),
+        FormConstant("launch", 1e-6, 5e-5, 1e-5, "s", "launches of all kernels of the operator"),
+        FormConstant("block", 1e-7, 2e-5, 2e-6, "s", "start and end of a thread block"),
+        FormConstant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
+        FormConstant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
+        FormConstant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth"),
+        FormConstant("l2", 0.02, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
+        FormConstant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that operands can fill"),
+        FormConstant("passes", 1.0, 16.0, 1.5, "1", "times keys and values are moved"),
+        FormConstant("stored", 0.25, 16.0, 1.0, "1", "times latents of new tokens are moved"),
+        FormConstant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+        FormConstant(
+            "host", 1e-6, 1e-3, 1e-4, "s", "host time between launches, where it was timed"
+        ),
     ),
     seconds,
     ("new", "sequences"),

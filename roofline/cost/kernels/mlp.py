@@ -4,7 +4,15 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values, soft_maximum
+from roofline.cost.kernels.form import (
+    Dims,
+    Form,
+    FormConstant,
+    Machine,
+    Regimes,
+    Values,
+    soft_maximum,
+)
 from roofline.cost.work import Array
 
 WIDTH: Final = 2.0
@@ -49,10 +57,10 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 FORM: Final = Form(
     "gated-mlp",
     (
-        Constant("launch", 2e-6, 1e-4, 2e-5, "s", "launches of all kernels"),
-        Constant("compute", 0.05, 1.0, 0.6, "1", "share of the tensor rate"),
-        Constant("memory", 0.05, 1.0, 0.7, "1", "share of the memory's rate"),
-        Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
+        FormConstant("launch", 2e-6, 1e-4, 2e-5, "s", "launches of all kernels"),
+        FormConstant("compute", 0.05, 1.0, 0.6, "1", "share of the tensor rate"),
+        FormConstant("memory", 0.05, 1.0, 0.7, "1", "share of the memory's rate"),
+        FormConstant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
     ("tokens", "hidden", "inter"),

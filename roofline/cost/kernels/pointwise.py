@@ -21,17 +21,17 @@ import numpy as np
 
 from roofline.cost.kernels.form import (
     RATES,
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
     cache_bytes_per_s,
+    cached_traffic_time,
     longest,
     soft_maximum,
     summed,
-    through,
     warm_seconds,
 )
 from roofline.cost.work import Array
@@ -41,11 +41,11 @@ EQUATION: Final = (
 )
 
 CONSTANTS: Final = (
-    Constant("start", 1e-7, 3e-5, 2e-6, "s", "Launch and first access."),
-    Constant("lane", 1e-14, 2e-9, 2e-11, "s", "Each element that a block walks along its row."),
-    Constant("row", 1e-10, 2e-6, 1e-8, "s", "Each row that a multiprocessor takes."),
-    Constant("cache", 0.01, 1.0, 0.4, "1", "Share of the last-level cache's rate."),
-    Constant("memory", 0.01, 1.0, 0.8, "1", "Share of the device memory's rate."),
+    FormConstant("start", 1e-7, 3e-5, 2e-6, "s", "Launch and first access."),
+    FormConstant("lane", 1e-14, 2e-9, 2e-11, "s", "Each element that a block walks along its row."),
+    FormConstant("row", 1e-10, 2e-6, 1e-8, "s", "Each row that a multiprocessor takes."),
+    FormConstant("cache", 0.01, 1.0, 0.4, "1", "Share of the last-level cache's rate."),
+    FormConstant("memory", 0.01, 1.0, 0.8, "1", "Share of the device memory's rate."),
 )
 
 
@@ -105,9 +105,9 @@ LEAST: Final = 0.1
 """Least share of the launches that a difference takes. [1]"""
 
 _STARTED: Final = (
-    Constant("start", 1e-7, 3e-5, 2e-6, "s", "launch and first access"),
-    Constant("lane", 1e-14, 2e-9, 2e-11, "s", "each element that a block walks along its row"),
-    Constant("row", 1e-10, 2e-6, 1e-8, "s", "each row that a multiprocessor takes"),
+    FormConstant("start", 1e-7, 3e-5, 2e-6, "s", "launch and first access"),
+    FormConstant("lane", 1e-14, 2e-9, 2e-11, "s", "each element that a block walks along its row"),
+    FormConstant("row", 1e-10, 2e-6, 1e-8, "s", "each row that a multiprocessor takes"),
 )
 
 
@@ -116,7 +116,9 @@ def _pass(traffic: float) -> Form:
 
     def terms(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
         moved = dims["m"] * dims["width"] * traffic
-        return _start(dims, machine, constants), through(moved, moved, machine, constants)
+        return _start(dims, machine, constants), cached_traffic_time(
+            moved, moved, machine, constants
+        )
 
     equation = "(start + lane·width + row·m/SMs + bytes) · exp(residual)"
     return summed("quantize", (*_STARTED, *RATES), terms, ("m", "width"), equation)
@@ -146,8 +148,8 @@ def _roofs(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Arra
     again = 1.0 / (1.0 + (constants["kept"] / width) ** 4)
     searching = np.minimum(m, resident * machine.multiprocessors) * width * SEARCHED
     bytes_once = m * width * SCALED
-    once = through(bytes_once, bytes_once, machine, constants)
-    both = once + through(m * width * SEARCHED * again, searching, machine, constants)
+    once = cached_traffic_time(bytes_once, bytes_once, machine, constants)
+    both = once + cached_traffic_time(m * width * SEARCHED * again, searching, machine, constants)
     return start, soft_maximum(q, searched, both) - soft_maximum(q, constants["row"] * full, once)
 
 
@@ -167,10 +169,12 @@ CONVERSION: Final[Mapping[str, Form]] = {
         "quantize",
         (
             *_STARTED,
-            Constant("agree", 1e-10, 2e-6, 1e-7, "s", "warps of a row that agree on its largest"),
-            Constant("kept", 1e3, 1e5, 1.5e4, "1", "elements of a row that stay on chip"),
+            FormConstant(
+                "agree", 1e-10, 2e-6, 1e-7, "s", "warps of a row that agree on its largest"
+            ),
+            FormConstant("kept", 1e3, 1e5, 1.5e4, "1", "elements of a row that stay on chip"),
             *RATES,
-            Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
+            FormConstant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
         ),
         _difference_seconds,
         ("m", "width"),
@@ -206,10 +210,10 @@ def passed(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Arra
 ARRAY: Final = summed(
     "pointwise",
     (
-        Constant("start", 1e-7, 5e-5, 3e-6, "s", "Launch, first access and last write."),
-        Constant("cache", 0.02, 1.0, 0.5, "1", "Share of the last-level cache's rate."),
-        Constant("memory", 0.1, 1.0, 0.85, "1", "Share of the device memory's rate."),
-        Constant("resident", 0.1, 1.5, 0.7, "1", "Share of that cache that traffic can fill."),
+        FormConstant("start", 1e-7, 5e-5, 3e-6, "s", "Launch, first access and last write."),
+        FormConstant("cache", 0.02, 1.0, 0.5, "1", "Share of the last-level cache's rate."),
+        FormConstant("memory", 0.1, 1.0, 0.85, "1", "Share of the device memory's rate."),
+        FormConstant("resident", 0.1, 1.5, 0.7, "1", "Share of that cache that traffic can fill."),
     ),
     passed,
     ("bytes",),
@@ -228,9 +232,9 @@ def limits(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Arra
 ROOF: Final = summed(
     "any",
     (
-        Constant("start", 5e-7, 1e-3, 1e-5, "s", "Launches."),
-        Constant("compute", 0.01, 1.0, 0.5, "1", "Share of the dense rate."),
-        Constant("memory", 0.02, 1.0, 0.6, "1", "Share of the device memory's rate."),
+        FormConstant("start", 5e-7, 1e-3, 1e-5, "s", "Launches."),
+        FormConstant("compute", 0.01, 1.0, 0.5, "1", "Share of the dense rate."),
+        FormConstant("memory", 0.02, 1.0, 0.6, "1", "Share of the device memory's rate."),
     ),
     limits,
     ("flops", "bytes"),

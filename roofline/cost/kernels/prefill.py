@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from roofline.cost.kernels.decode import missed, shape_of
 from roofline.cost.kernels.form import (
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
@@ -40,7 +40,7 @@ WIDE: Final = 256.0
 """Head width from which FlashInfer's blocks have 64 query rows at most."""
 
 
-class Kernel(NamedTuple):
+class PrefillSchedule(NamedTuple):
     """Division of queries into blocks by a library; facts of its source, not fitted."""
 
     rows: tuple[float, ...] = (ROWS,)
@@ -55,18 +55,18 @@ class Kernel(NamedTuple):
     """Blocks per SM below which the keys of a block are split; 0 if they never are. [1]"""
 
 
-FLASHINFER: Final = Kernel(rows=(16.0, 64.0, 128.0), wide_rows=64.0, packs=True, slots=2.0)
-KERNELS: Final[Mapping[str, Kernel]] = {
-    "fa3": Kernel(packs=True),
-    "vllm_flash_attn_fa3": Kernel(packs=True),
+FLASHINFER: Final = PrefillSchedule(rows=(16.0, 64.0, 128.0), wide_rows=64.0, packs=True, slots=2.0)
+KERNELS: Final[Mapping[str, PrefillSchedule]] = {
+    "fa3": PrefillSchedule(packs=True),
+    "vllm_flash_attn_fa3": PrefillSchedule(packs=True),
     "flashinfer": FLASHINFER,
-    "flashinfer-blackwell": Kernel(),
-    "flashinfer-blackwell-ultra": Kernel(),
+    "flashinfer-blackwell": PrefillSchedule(),
+    "flashinfer-blackwell-ultra": PrefillSchedule(),
     "vllm_flashinfer_fiprefill": FLASHINFER,
     "vllm_flashinfer_fidecode": FLASHINFER,
     "torch_flow_flashinfer": FLASHINFER,
-    "triton": Kernel(walks=True),
-    "triton-ada": Kernel(rows=(64.0,), walks=True),
+    "triton": PrefillSchedule(walks=True),
+    "triton-ada": PrefillSchedule(rows=(64.0,), walks=True),
 }
 """Kernels by name, and generation where that decides. FlashAttention-3 packs the heads of a group
 wherever sequences differ in length (``hopper/heuristics.h``, ``should_pack_gqa``). FlashInfer packs
@@ -74,7 +74,7 @@ them always and takes blocks for the packed rows of a sequence (``FA2DetermineCt
 of them per SM are not filled, it splits their keys (``PrefillBinarySearchKVChunkSize``); on
 Blackwell it runs another kernel, which does neither. SGLang's Triton kernel walks over all keys up
 to a block's own, and masks (``extend_attention.py``)."""
-USUAL: Final = Kernel()
+USUAL: Final = PrefillSchedule()
 """Schedule of a kernel that is not named here."""
 
 
@@ -106,7 +106,7 @@ def scheduled(dims: Dims, kernel: str, generation: str = "") -> dict[str, Array]
     }
 
 
-class Parts(NamedTuple):
+class PrefillTimes(NamedTuple):
     """Times that the equation puts together."""
 
     launch: Array
@@ -145,7 +145,7 @@ def visits(dims: Dims) -> tuple[Array, Array, Array]:
 
 
 @computed_once
-def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
+def parts(dims: Dims, machine: Machine, constants: Values) -> PrefillTimes:
     """Launches, the longest block, all blocks, and memory. [s]"""
     heads, kv_heads, width = dims["heads"], dims["kv_heads"], dims["head_dim"] / HEAD_DIM
     blocks, together, last = visits(dims)
@@ -177,7 +177,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     row = constants["token"] + constants["head"] * kv_heads
     memory += row * dims["batch"] * dims["new"] / machine.multiprocessors
     launch = constants["launch"] * twice + constants["combine"] * split
-    return Parts(launch, start + last * tile, spread, memory, windowed)
+    return PrefillTimes(launch, start + last * tile, spread, memory, windowed)
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -196,24 +196,46 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 FORM: Final = Form(
     "prefill-attention",
     (
-        Constant("launch", 1e-6, 5e-5, 1e-5, "s", "launches of all kernels of the operator"),
-        Constant("combine", 1e-8, 2e-5, 1e-6, "s", "launch of what joins the parts of a block"),
-        Constant("again", 1.0, 2.5, 1.5, "1", "launch and starts of a window that is walked to"),
-        Constant("hidden", 0.01, 1.0, 0.5, "1", "a tile that a window hides over one it does not"),
-        Constant("block", 1e-7, 2e-5, 2e-6, "s", "start of a thread block until its first tile"),
-        Constant("edge", 1e-8, 2e-5, 1e-6, "s", "queries in and outputs out, of 128 rows of 128"),
-        Constant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
-        Constant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
-        Constant("tall", 0.05, 1.0, 0.8, "1", "growth of a tile with its rows, as an exponent"),
-        Constant("wide", 0.5, 2.0, 1.0, "1", "growth of a tile with head width, as an exponent"),
-        Constant("masked", 0.2, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"),
-        Constant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth for queries and outputs"),
-        Constant("cache", 0.02, 1.0, 0.7, "1", "the same of keys and values, converted or copied"),
-        Constant("token", 1e-10, 5e-6, 1e-8, "s", "a block that caches keys and values of a token"),
-        Constant("head", 1e-11, 5e-7, 1e-9, "s", "the same of each head of them, however wide"),
-        Constant("l2", 0.05, 1.0, 0.4, "1", "of what the last-level cache holds, as a share of it"),
-        Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that all of these can fill"),
-        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+        FormConstant("launch", 1e-6, 5e-5, 1e-5, "s", "launches of all kernels of the operator"),
+        FormConstant("combine", 1e-8, 2e-5, 1e-6, "s", "launch of what joins the parts of a block"),
+        FormConstant(
+            "again", 1.0, 2.5, 1.5, "1", "launch and starts of a window that is walked to"
+        ),
+        FormConstant(
+            "hidden", 0.01, 1.0, 0.5, "1", "a tile that a window hides over one it does not"
+        ),
+        FormConstant(
+            "block", 1e-7, 2e-5, 2e-6, "s", "start of a thread block until its first tile"
+        ),
+        FormConstant(
+            "edge", 1e-8, 2e-5, 1e-6, "s", "queries in and outputs out, of 128 rows of 128"
+        ),
+        FormConstant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
+        FormConstant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
+        FormConstant("tall", 0.05, 1.0, 0.8, "1", "growth of a tile with its rows, as an exponent"),
+        FormConstant(
+            "wide", 0.5, 2.0, 1.0, "1", "growth of a tile with head width, as an exponent"
+        ),
+        FormConstant(
+            "masked", 0.2, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"
+        ),
+        FormConstant(
+            "memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth for queries and outputs"
+        ),
+        FormConstant(
+            "cache", 0.02, 1.0, 0.7, "1", "the same of keys and values, converted or copied"
+        ),
+        FormConstant(
+            "token", 1e-10, 5e-6, 1e-8, "s", "a block that caches keys and values of a token"
+        ),
+        FormConstant("head", 1e-11, 5e-7, 1e-9, "s", "the same of each head of them, however wide"),
+        FormConstant(
+            "l2", 0.05, 1.0, 0.4, "1", "of what the last-level cache holds, as a share of it"
+        ),
+        FormConstant(
+            "resident", 0.2, 1.2, 0.8, "1", "share of that cache that all of these can fill"
+        ),
+        FormConstant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
     ("new", "sequences", "head_dim", "reach", "group"),

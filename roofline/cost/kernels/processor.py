@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.form import Dims, Form, FormConstant, Machine, Regimes, Values
 from roofline.cost.work import Array
 from roofline.units import parse
 
@@ -41,10 +41,10 @@ clock to what an interpreter wastes; from one scalar unit to a socket with matri
 core's own cache to that of a socket."""
 
 
-def _constant(name: str, unit: str, prior: str, meaning: str) -> Constant:
+def _constant(name: str, unit: str, prior: str, meaning: str) -> FormConstant:
     """A constant of that unit."""
     low, high = (parse(end, unit) for end in RANGES[unit])
-    return Constant(name, low, high, parse(prior, unit), unit, meaning)
+    return FormConstant(name, low, high, parse(prior, unit), unit, meaning)
 
 
 def product(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -213,7 +213,7 @@ FORMS: Final[Mapping[str, Form]] = {
                 "packing", "B/s", "8 GB/s", "weights that are packed, in the last-level cache"
             ),
             _constant("unpacked", "B/s", "25 GB/s", "the same in memory, in addition"),
-            Constant("hiding", 1.0, 1e5, 64.0, "1", "rows whose arithmetic hides half of that"),
+            FormConstant("hiding", 1.0, 1e5, 64.0, "1", "rows whose arithmetic hides half of that"),
             _constant("sweep", "B/s", "50 GB/s", "packed weights, for a block of rows"),
             _COMPUTE,
         ),

@@ -13,15 +13,15 @@ import numpy as np
 
 from roofline.cost.kernels.form import (
     RATES,
-    Constant,
     Dims,
+    FormConstant,
     Machine,
     Regimes,
     Values,
+    cached_traffic_time,
     known,
     longest,
     summed,
-    through,
 )
 from roofline.cost.work import Array
 from roofline.records import replace
@@ -52,7 +52,7 @@ def _convolved(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, 
     start = constants["start"] + constants["token"] * np.minimum(new, CONVOLVED)
     rows = constants["row"] * batch * channels / machine.multiprocessors
     moved = WIDTH * batch * channels * (2.0 * new + dims["taps"] - 1.0)
-    return start, rows, through(moved, moved, machine, constants)
+    return start, rows, cached_traffic_time(moved, moved, machine, constants)
 
 
 def _convolution_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
@@ -63,11 +63,17 @@ def _convolution_regime(dims: Dims, machine: Machine, constants: Values) -> Regi
 _CONVOLUTION: Final = summed(
     "convolution",
     (
-        Constant("start", 5e-7, 6e-4, 3e-6, "s", "launches and first access, of the host if eager"),
-        Constant("token", 1e-9, 5e-6, 2e-7, "s", "each of the tokens that a block walks through"),
-        Constant("row", 1e-12, 5e-6, 1e-9, "s", "each channel of a sequence on a multiprocessor"),
+        FormConstant(
+            "start", 5e-7, 6e-4, 3e-6, "s", "launches and first access, of the host if eager"
+        ),
+        FormConstant(
+            "token", 1e-9, 5e-6, 2e-7, "s", "each of the tokens that a block walks through"
+        ),
+        FormConstant(
+            "row", 1e-12, 5e-6, 1e-9, "s", "each channel of a sequence on a multiprocessor"
+        ),
         *RATES,
-        Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
+        FormConstant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
     ),
     _convolved,
     ("new", "batch", "channels"),
@@ -90,15 +96,17 @@ def _updated(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Ar
     windows = constants["window"] * (new - 1.0) * (dims["taps"] - 1.0)
     moved = WIDTH * batch * channels * (each + windows)
     touched = moved - WIDTH * batch * channels * (dims["taps"] - 1.0)
-    return start, through(moved, touched, machine, constants)
+    return start, cached_traffic_time(moved, touched, machine, constants)
 
 
 CONVOLUTION_STEP: Final = summed(
     "convolution-step",
     (
-        Constant("start", 5e-7, 5e-5, 2e-6, "s", "launch and first access"),
-        Constant("token", 1e-9, 5e-6, 1e-7, "s", "each further token"),
-        Constant("window", 0.05, 2.0, 0.5, "1", "share of a window that is kept for each token"),
+        FormConstant("start", 5e-7, 5e-5, 2e-6, "s", "launch and first access"),
+        FormConstant("token", 1e-9, 5e-6, 1e-7, "s", "each further token"),
+        FormConstant(
+            "window", 0.05, 2.0, 0.5, "1", "share of a window that is kept for each token"
+        ),
         *RATES,
     ),
     _updated,
@@ -178,7 +186,7 @@ def scan_terms(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, 
     operands = WIDTH * dims["batch"] * new * 2.0 * (dims["key_heads"] * key + heads * value)
     states = 2.0 * STATE * units * key * value
     moved = constants["passes"] * operands + states
-    moving = through(moved, moved / 2.0, machine, constants)
+    moving = cached_traffic_time(moved, moved / 2.0, machine, constants)
     blocks = constants["block"] * chunks * full
     return start, serial, compute + blocks + moving
 
@@ -186,15 +194,19 @@ def scan_terms(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, 
 SCAN: Final = summed(
     "scan",
     (
-        Constant("launch", 2e-6, 1e-4, 2e-5, "s", "launches of all kernels of the scan"),
-        Constant("inner", 1e-8, 1e-4, 1e-5, "s", "rows of a chunk, one after the other"),
-        Constant("chunk", 5e-8, 2e-5, 1.5e-6, "s", "each 64 tokens that a state is handed through"),
-        Constant("slots", 0.25, 16.0, 1.0, "1", "states that a multiprocessor works on at once"),
-        Constant("compute", 0.01, 1.0, 0.3, "1", "share of the tensor rate"),
-        Constant("block", 1e-9, 5e-5, 1e-6, "s", "each chunk that a multiprocessor takes"),
-        Constant("passes", 1.0, 12.0, 4.0, "1", "times the operands cross memory"),
+        FormConstant("launch", 2e-6, 1e-4, 2e-5, "s", "launches of all kernels of the scan"),
+        FormConstant("inner", 1e-8, 1e-4, 1e-5, "s", "rows of a chunk, one after the other"),
+        FormConstant(
+            "chunk", 5e-8, 2e-5, 1.5e-6, "s", "each 64 tokens that a state is handed through"
+        ),
+        FormConstant(
+            "slots", 0.25, 16.0, 1.0, "1", "states that a multiprocessor works on at once"
+        ),
+        FormConstant("compute", 0.01, 1.0, 0.3, "1", "share of the tensor rate"),
+        FormConstant("block", 1e-9, 5e-5, 1e-6, "s", "each chunk that a multiprocessor takes"),
+        FormConstant("passes", 1.0, 12.0, 4.0, "1", "times the operands cross memory"),
         *RATES,
-        Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
+        FormConstant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
     ),
     scan_terms,
     ("new", "sequences", "heads"),
@@ -220,15 +232,17 @@ def _stepped(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Ar
     moved = state * (1.0 + new) + operands
     touched = np.where(new > 1.0, state * (1.0 + new), state) + operands
     blocks = constants["block"] * units / machine.multiprocessors
-    return start, blocks + through(moved, touched, machine, constants)
+    return start, blocks + cached_traffic_time(moved, touched, machine, constants)
 
 
 STEP: Final = summed(
     "recurrent-step",
     (
-        Constant("start", 5e-7, 5e-5, 4e-6, "s", "launch, first access and one token"),
-        Constant("token", 1e-8, 2e-5, 1e-6, "s", "each further token, after the one before it"),
-        Constant("block", 1e-10, 1e-5, 1e-8, "s", "each head of a sequence on a multiprocessor"),
+        FormConstant("start", 5e-7, 5e-5, 4e-6, "s", "launch, first access and one token"),
+        FormConstant("token", 1e-8, 2e-5, 1e-6, "s", "each further token, after the one before it"),
+        FormConstant(
+            "block", 1e-10, 1e-5, 1e-8, "s", "each head of a sequence on a multiprocessor"
+        ),
         *RATES,
     ),
     _stepped,

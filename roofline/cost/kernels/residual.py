@@ -42,7 +42,7 @@ class Hull(NamedTuple):
     neighbours. [octave]"""
 
 
-class Steps(NamedTuple):
+class StepTable(NamedTuple):
     """Jumps along the fast coordinate, as tiles make them: a table of nodes × families."""
 
     nodes: Array
@@ -53,7 +53,7 @@ class Steps(NamedTuple):
     """Weights of a kernel around each family, one row per node. [1]"""
 
 
-class Branches(NamedTuple):
+class DecisionTrees(NamedTuple):
     """Jumps where sizes pass bounds, as libraries choose kernels: decision trees in levels.
 
     All nodes of a level compare the same column with the same bound, so that the answers of a tree
@@ -75,13 +75,13 @@ class Residual(NamedTuple):
     """Weights of a Matérn 3/2 kernel around each point of the hull. [1]"""
     reach: float
     """Length of that kernel. [octave]"""
-    steps: Steps | None = None
+    steps: StepTable | None = None
     """None where they did not help on families that were left out."""
     steps_reach: float = 3.0
     """Length of the kernel between families. [octave]"""
     waves: Array | None = None
     """`Form.waves` of each point of the hull, which are coordinates of the surface too. [octave]"""
-    branches: Branches | None = None
+    branches: DecisionTrees | None = None
     """Trees in place of steps, where they helped more."""
 
 
@@ -280,7 +280,7 @@ def outside(hull: Hull, at: Array) -> Array:
     return beyond(hull, at, separation(hull, at))
 
 
-def jumps(steps: Steps, reach: float, at: Array) -> Array:
+def jumps(steps: StepTable, reach: float, at: Array) -> Array:
     """The table between its nodes, at the family of each row. [1]"""
     below, share = between(steps.nodes, at[:, 0])
     near = matern(distances(at[:, 1:], steps.families) / reach)
@@ -292,7 +292,7 @@ def jumps(steps: Steps, reach: float, at: Array) -> Array:
 
 
 def asked(at: Array, waves: Array | None) -> Array:
-    """Columns that `Branches` compare: coordinates, all their products, and waves. [octave]
+    """Columns that `DecisionTrees` compare: coordinates, all their products, and waves. [octave]
 
     Args:
         at: Coordinates of rows. [octave]
@@ -306,10 +306,11 @@ def asked(at: Array, waves: Array | None) -> Array:
     return np.stack([*columns.values(), *(() if waves is None else waves.T)]).T
 
 
-def branched(branches: Branches, columns: Array) -> Array:
+def branched(branches: DecisionTrees, columns: Array) -> Array:
     """Sum over trees of the value that each has for the answers of a row. [1]
 
-    >>> one = Branches(np.array([[0, 1]]), np.array([[0.0, 0.0]]), np.array([[1.0, 2.0, 3.0, 4.0]]))
+    >>> values = np.array([[1.0, 2.0, 3.0, 4.0]])
+    >>> one = DecisionTrees(np.array([[0, 1]]), np.array([[0.0, 0.0]]), values)
     >>> branched(one, np.array([[-1.0, 1.0], [1.0, -1.0]])).tolist()
     [2.0, 3.0]
     """

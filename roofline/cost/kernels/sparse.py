@@ -15,9 +15,9 @@ import numpy as np
 
 from roofline.cost.kernels import choice
 from roofline.cost.kernels.form import (
-    Constant,
     Dims,
     Form,
+    FormConstant,
     Machine,
     Regimes,
     Values,
@@ -199,39 +199,59 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 
 
 CONSTANTS: Final = (
-    Constant("launch", 1e-6, 3e-4, 2e-5, "s", "small kernels around"),
-    Constant("each", 1e-12, 5e-6, 1e-9, "s", "what is planned sequence by sequence"),
-    Constant("host", 1e-6, 1e-2, 5e-4, "s", "launching of eager kernels, beside the device"),
-    Constant("unaligned", 1e-7, 2e-3, 1e-4, "s", "more of it where a width is not aligned"),
-    Constant("gemm", 0.1, 1.0, 0.6, "1", "share of the tensor rate that projections reach"),
-    Constant("weights", 0.1, 1.0, 0.6, "1", "share of memory bandwidth that their weights reach"),
-    Constant("passes", 0.2, 10.0, 1.5, "1", "times that their inputs and outputs are passed over"),
-    Constant("knee", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum of a projection"),
-    Constant("index", 0.02, 1.0, 0.4, "1", "share of the tensor rate that scores reach"),
-    Constant("index_memory", 0.05, 1.0, 0.5, "1", "share of memory bandwidth of index and scores"),
-    Constant("index_step", 1e-8, 2e-5, 5e-7, "s", "a tile of 256 entries that is not hidden"),
-    Constant("index_start", 1e-8, 2e-5, 2e-7, "s", "start and end of a block of the index"),
-    Constant("spread", 1.0, 4096.0, 128.0, "1", "parts that the entries are split into at most"),
-    Constant("choose", 1e-7, 1e-4, 8e-6, "s", "launches where a choice is made"),
-    Constant("row", 1e-7, 1e-4, 2e-6, "s", "choice of the best of a query: start and passes"),
-    Constant("lane", 2e-11, 1e-8, 2e-10, "s", "the same for each score that it looks at"),
-    Constant("long", 1e-8, 1e-4, 1e-6, "s", "the same where its scores do not fit on chip"),
-    Constant("abreast", 0.5, 16.0, 1.0, "1", "queries that an SM chooses for at the same time"),
-    Constant("skip", 1e-8, 1e-4, 5e-7, "s", "the same where all keys are chosen anyway"),
-    Constant("idle", 1e-3, 1.0, 0.1, "1", "share of scoring where all keys are chosen anyway"),
-    Constant("pad", 1.0, 128.0, 32.0, "1", "query rows that a tile has at least"),
-    Constant("fold", 1.0, 128.0, 1.0, "1", "neighbouring queries that share the keys of a block"),
-    Constant("beyond", 0.25, 4.0, 1.0, "1", "attention of more queries than a grid has, over less"),
-    Constant("copies", 1.0, 500.0, 10.0, "1", "times a cache is passed over, where it is copied"),
-    Constant("sweeps", 0.1, 9e3, 100.0, "1", "times scores are passed over, where not fused"),
-    Constant("grouping", 0.5, 2.5, 1.5, "1", "growth of that with groups of heads, as an exponent"),
-    Constant("compute", 0.02, 1.0, 0.5, "1", "share of the tensor rate inside a tile"),
-    Constant("step", 1e-9, 1e-5, 3e-7, "s", "latency of a tile of 64 keys that is not hidden"),
-    Constant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
-    Constant("blocks", 0.25, 8.0, 1.2, "1", "blocks an SM works on at once; a part below 1"),
-    Constant("l2", 0.02, 1.0, 0.4, "1", "share of the last-level cache's rate of gathered keys"),
-    Constant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth of keys, queries, outputs"),
-    Constant("sharpness", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum"),
+    FormConstant("launch", 1e-6, 3e-4, 2e-5, "s", "small kernels around"),
+    FormConstant("each", 1e-12, 5e-6, 1e-9, "s", "what is planned sequence by sequence"),
+    FormConstant("host", 1e-6, 1e-2, 5e-4, "s", "launching of eager kernels, beside the device"),
+    FormConstant("unaligned", 1e-7, 2e-3, 1e-4, "s", "more of it where a width is not aligned"),
+    FormConstant("gemm", 0.1, 1.0, 0.6, "1", "share of the tensor rate that projections reach"),
+    FormConstant(
+        "weights", 0.1, 1.0, 0.6, "1", "share of memory bandwidth that their weights reach"
+    ),
+    FormConstant(
+        "passes", 0.2, 10.0, 1.5, "1", "times that their inputs and outputs are passed over"
+    ),
+    FormConstant("knee", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum of a projection"),
+    FormConstant("index", 0.02, 1.0, 0.4, "1", "share of the tensor rate that scores reach"),
+    FormConstant(
+        "index_memory", 0.05, 1.0, 0.5, "1", "share of memory bandwidth of index and scores"
+    ),
+    FormConstant("index_step", 1e-8, 2e-5, 5e-7, "s", "a tile of 256 entries that is not hidden"),
+    FormConstant("index_start", 1e-8, 2e-5, 2e-7, "s", "start and end of a block of the index"),
+    FormConstant(
+        "spread", 1.0, 4096.0, 128.0, "1", "parts that the entries are split into at most"
+    ),
+    FormConstant("choose", 1e-7, 1e-4, 8e-6, "s", "launches where a choice is made"),
+    FormConstant("row", 1e-7, 1e-4, 2e-6, "s", "choice of the best of a query: start and passes"),
+    FormConstant("lane", 2e-11, 1e-8, 2e-10, "s", "the same for each score that it looks at"),
+    FormConstant("long", 1e-8, 1e-4, 1e-6, "s", "the same where its scores do not fit on chip"),
+    FormConstant("abreast", 0.5, 16.0, 1.0, "1", "queries that an SM chooses for at the same time"),
+    FormConstant("skip", 1e-8, 1e-4, 5e-7, "s", "the same where all keys are chosen anyway"),
+    FormConstant("idle", 1e-3, 1.0, 0.1, "1", "share of scoring where all keys are chosen anyway"),
+    FormConstant("pad", 1.0, 128.0, 32.0, "1", "query rows that a tile has at least"),
+    FormConstant(
+        "fold", 1.0, 128.0, 1.0, "1", "neighbouring queries that share the keys of a block"
+    ),
+    FormConstant(
+        "beyond", 0.25, 4.0, 1.0, "1", "attention of more queries than a grid has, over less"
+    ),
+    FormConstant(
+        "copies", 1.0, 500.0, 10.0, "1", "times a cache is passed over, where it is copied"
+    ),
+    FormConstant("sweeps", 0.1, 9e3, 100.0, "1", "times scores are passed over, where not fused"),
+    FormConstant(
+        "grouping", 0.5, 2.5, 1.5, "1", "growth of that with groups of heads, as an exponent"
+    ),
+    FormConstant("compute", 0.02, 1.0, 0.5, "1", "share of the tensor rate inside a tile"),
+    FormConstant("step", 1e-9, 1e-5, 3e-7, "s", "latency of a tile of 64 keys that is not hidden"),
+    FormConstant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
+    FormConstant("blocks", 0.25, 8.0, 1.2, "1", "blocks an SM works on at once; a part below 1"),
+    FormConstant(
+        "l2", 0.02, 1.0, 0.4, "1", "share of the last-level cache's rate of gathered keys"
+    ),
+    FormConstant(
+        "memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth of keys, queries, outputs"
+    ),
+    FormConstant("sharpness", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum"),
 )
 
 

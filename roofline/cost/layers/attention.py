@@ -9,7 +9,7 @@ from roofline.cost import latent
 from roofline.cost.attention import Mask, attention, naive_attention, occupied, tiled_attention
 from roofline.cost.collectives import all_gather, all_reduce, ring
 from roofline.cost.layers.common import (
-    Pass,
+    ForwardPass,
     attending,
     collective,
     elementwise,
@@ -27,7 +27,7 @@ from roofline.part import Part
 from roofline.records import replace
 
 
-def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
+def operators(p: ForwardPass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     """Projections, norms, rotation, cache, attention of each group, output projection."""
     deployment, precision = p.deployment, p.deployment.precision
     tp, h, v = p.tp, float(part.head_dim), float(part.value_width)
@@ -125,7 +125,7 @@ def _seen(part: Attention, context: Number, cp: Number) -> Number:
     return seen
 
 
-def _told(p: Pass, part: Attention) -> list[str]:
+def _told(p: ForwardPass, part: Attention) -> list[str]:
     """Names of the window and chunk of a layer, where layers of the network differ in them."""
     mixers = [block.mixer for block in p.deployment.architecture.kinds]
     spans = {(mixer.window, mixer.chunk) for mixer in mixers if isinstance(mixer, Attention)}
@@ -135,13 +135,13 @@ def _told(p: Pass, part: Attention) -> list[str]:
     return window + ([f"chunk-{part.chunk}"] if part.chunk else [])
 
 
-def mask_of(p: Pass) -> Mask:
+def mask_of(p: ForwardPass) -> Mask:
     """Pairs that count: those of a causal network, unless all are asked for."""
     causal = p.deployment.architecture.causal and p.deployment.options.mask == "causal"
     return "causal" if causal else "square"
 
 
-def index(p: Pass, part: Indexer, layers: int, **attention: Number) -> Iterator[Op]:
+def index(p: ForwardPass, part: Indexer, layers: int, **attention: Number) -> Iterator[Op]:
     """Projections of the indexer, and the scores it gives to every cached token.
 
     Args:
@@ -163,7 +163,7 @@ def index(p: Pass, part: Indexer, layers: int, **attention: Number) -> Iterator[
         yield attending(p, "index-scores", group, work, layers, dims, kind="index")
 
 
-def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
+def gathered(p: ForwardPass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
     """Keys and values of the whole context on every device that shares it, before prefill attends.
 
     Args:
@@ -181,7 +181,7 @@ def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
     yield replace(op, by_group=True)
 
 
-def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
+def shared(p: ForwardPass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
     """One device's share of an attention operator, and the sum of outputs in decode.
 
     Prefill: each device has the queries of 1/c of the new tokens, cut so that all have as many
@@ -218,7 +218,7 @@ def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
     yield mine
 
 
-def cross_operators(p: Pass, part: CrossAttention, d: float, layers: int) -> Iterator[Op]:
+def cross_operators(p: ForwardPass, part: CrossAttention, d: float, layers: int) -> Iterator[Op]:
     """Queries, attention of each group to all that its encoders put out, output projection.
 
     Keys and values are products of the encoder's tower.

@@ -13,7 +13,7 @@ from roofline.cost import collectives
 from roofline.cost.collectives import Ranks, Transfer
 from roofline.cost.deployment import KEPT
 from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
-from roofline.cost.layers.common import Pass, collective, is_one, norm, often, product, split
+from roofline.cost.layers.common import ForwardPass, collective, is_one, norm, often, product, split
 from roofline.cost.layout import Layout, padded
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.sampling import (
@@ -39,9 +39,9 @@ from roofline.model.tower import TEXT_ALONE, Tower
 from roofline.part import Part
 from roofline.records import replace
 
-__all__ = ["Pass", "block", "embedding", "handover", "head"]
+__all__ = ["ForwardPass", "block", "embedding", "handover", "head"]
 
-Operators = Callable[[Pass, Any, float, int], Iterator[Op]]
+Operators = Callable[[ForwardPass, Any, float, int], Iterator[Op]]
 
 MIXERS: Final[Mapping[type, Operators]] = {
     Attention: attention.operators,
@@ -53,7 +53,7 @@ MIXERS: Final[Mapping[type, Operators]] = {
 FEEDFORWARDS: Final[Mapping[type, Operators]] = {Mlp: feedforward.dense, Moe: feedforward.experts}
 
 
-def embedding(p: Pass) -> Iterator[Op]:
+def embedding(p: ForwardPass) -> Iterator[Op]:
     """Token (and position) lookup, its norm, its projection."""
     network = p.deployment.architecture
     d = float(network.embedding_width)
@@ -76,7 +76,7 @@ def embedding(p: Pass) -> Iterator[Op]:
         yield from product(p, "project-in", network.d_model, d, 1)
 
 
-def block(p: Pass, layer: Block, layers: int) -> Iterator[Op]:
+def block(p: ForwardPass, layer: Block, layers: int) -> Iterator[Op]:
     """Operators of one kind of layer, repeated over the layers of that kind."""
     d = float(p.deployment.architecture.d_model)
     p = replace(p, block=layer)
@@ -93,7 +93,7 @@ def block(p: Pass, layer: Block, layers: int) -> Iterator[Op]:
         yield from _tensor_parallel(p, layer, d, layers)
 
 
-def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[Op]:
+def _tensor_parallel(p: ForwardPass, layer: Block, d: float, layers: int) -> Iterator[Op]:
     """Collectives of a layer, by which all devices see what each of them computed.
 
     Each part ends in a sum over the group: an all-reduce, or under sequence parallelism an
@@ -135,7 +135,13 @@ _COLLECTIVES: Final[Mapping[str, tuple[str, Callable[[Number, Ranks], Transfer]]
 
 
 def _combined(
-    p: Pass, d: float, layers: int, *, after: str, times: Number = 1.0, size: Number | None = None
+    p: ForwardPass,
+    d: float,
+    layers: int,
+    *,
+    after: str,
+    times: Number = 1.0,
+    size: Number | None = None,
 ) -> Iterator[Op]:
     """A collective of a tensor as wide as given, over the tensor-parallel group if not said."""
     group = p.tp if size is None else size
@@ -151,13 +157,13 @@ def _combined(
         yield replace(op, repeat=layers * int(times))
 
 
-def _stream(value: Number, tokens: Number, d: float, p: Pass) -> Part:
+def _stream(value: Number, tokens: Number, d: float, p: ForwardPass) -> Part:
     """Part of the residual stream of some tokens, as it goes between devices."""
     symbols = {"tokens": tokens, "D": d, "width": p.width}
     return Part("M", value, "tokens · D · width", symbols)
 
 
-def head(p: Pass) -> Iterator[Op]:
+def head(p: ForwardPass) -> Iterator[Op]:
     """Final norm and LM head, over the last token of each sequence or over all tokens."""
     network, tp = p.deployment.architecture, p.tp
     d = float(network.embedding_width)
@@ -181,7 +187,7 @@ def head(p: Pass) -> Iterator[Op]:
         yield from sampled(p)
 
 
-def sampled(p: Pass) -> Iterator[Op]:
+def sampled(p: ForwardPass) -> Iterator[Op]:
     """Choice of the next tokens as far as no constant of the engine has it; copies of beams."""
     deployment, sampling = p.deployment, p.deployment.options.sampling
     fitted = GREEDY if deployment.engine_costs.step_s else ()
@@ -206,7 +212,7 @@ def sampled(p: Pass) -> Iterator[Op]:
         yield Op("copy-on-write", "pointwise", work, dims=dims)
 
 
-def handover(p: Pass, crosses: Number) -> Iterator[Op]:
+def handover(p: ForwardPass, crosses: Number) -> Iterator[Op]:
     """Handover to the next stage: each device sends its share of the stream, gathered there.
 
     The residual is added before; engines that send it beside the update send twice as much.
@@ -224,7 +230,7 @@ def handover(p: Pass, crosses: Number) -> Iterator[Op]:
         yield from _combined(p, d, 1, after="all-gather")
 
 
-def tower_operators(p: Pass) -> Iterator[Op]:
+def tower_operators(p: ForwardPass) -> Iterator[Op]:
     """Towers and projectors over the pictures and recordings of prompts that begin.
 
     Devices of a tensor-parallel group share a tower where its heads divide over them; else each
@@ -235,7 +241,7 @@ def tower_operators(p: Pass) -> Iterator[Op]:
         yield from _encoded(p, tower)
 
 
-def _encoded(p: Pass, tower: Tower) -> Iterator[Op]:
+def _encoded(p: ForwardPass, tower: Tower) -> Iterator[Op]:
     """Operators of one tower."""
     deployment, media = p.deployment, p.deployment.options.media
     each, outputs = float(tower.positions(media)), float(tower.outputs(media))
@@ -284,7 +290,7 @@ def _encoded(p: Pass, tower: Tower) -> Iterator[Op]:
                 yield _encoding(op, tower)
 
 
-def prompt_operators(p: Pass) -> tuple[Iterator[Op], Pass]:
+def prompt_operators(p: ForwardPass) -> tuple[Iterator[Op], ForwardPass]:
     """Encoder over the prompts of a step, and the decoder's own pass: one token of each of them.
 
     What the decoder attends to, in one kernel here, is the prompt and its own tokens, which are as
@@ -299,7 +305,7 @@ def prompt_operators(p: Pass) -> tuple[Iterator[Op], Pass]:
     return _read(p), own
 
 
-def _read(p: Pass) -> Iterator[Op]:
+def _read(p: ForwardPass) -> Iterator[Op]:
     """Operators of an encoder of prompts, and of keys and values of what it puts out."""
     network = p.deployment.architecture
     inside = replace(

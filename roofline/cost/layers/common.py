@@ -21,9 +21,9 @@ from roofline.cost.work import (
     ROTARY,
     SHARED,
     STORE,
+    EvaluatedFormula,
     Formula,
     Kind,
-    Made,
     Number,
     Op,
     Work,
@@ -45,7 +45,7 @@ Sequences: TypeAlias = tuple[str, Number, Number, Number]
 """Name, count [1], new tokens and context [token] of a group of sequences."""
 
 
-class Pass(Struct, frozen=True):
+class ForwardPass(Struct, frozen=True):
     """One forward step, as one device sees it."""
 
     deployment: Deployment
@@ -97,7 +97,7 @@ INPUTS_OF: Final = {
 
 
 def product(
-    p: Pass,
+    p: ForwardPass,
     name: str,
     n: Number,
     k: Number,
@@ -171,7 +171,7 @@ def quantised(made: Product, name: str, m: Number, k: Number, layers: int, kerne
 
 
 def decomposed(
-    p: Pass, made: Product, name: str, m: Number, n: Number, k: Number, layers: int
+    p: ForwardPass, made: Product, name: str, m: Number, n: Number, k: Number, layers: int
 ) -> Iterator[Op]:
     """Outlier columns of LLM.int8(): what finds and gathers them, and their product in 16 bits.
 
@@ -277,7 +277,7 @@ def converted(
     return Op(f"convert-{name}", "pointwise", work, layers)
 
 
-def split(p: Pass, matrix: Linear, layers: int, kernel: str = "") -> Iterator[Op]:
+def split(p: ForwardPass, matrix: Linear, layers: int, kernel: str = "") -> Iterator[Op]:
     """Product with a matrix that is split as it says, over the tensor-parallel group."""
     tp = p.tp
     n = matrix.n / tp if matrix.split == "column" else float(matrix.n)
@@ -287,7 +287,7 @@ def split(p: Pass, matrix: Linear, layers: int, kernel: str = "") -> Iterator[Op
 
 
 def elementwise(
-    p: Pass,
+    p: ForwardPass,
     name: str,
     reads: Number,
     writes: Number,
@@ -307,7 +307,7 @@ def elementwise(
     return Op(name, "pointwise", work, layers, dims=dims, kernel=kernel)
 
 
-def rotary(p: Pass, turned: Number, layers: int) -> Iterator[Op]:
+def rotary(p: ForwardPass, turned: Number, layers: int) -> Iterator[Op]:
     """Rotation of queries and keys by position, of so many elements of a token.
 
     As published code has it x·cos + halves(x)·sin, of which halves(x) is (−x₂, x₁): two products, a
@@ -325,7 +325,7 @@ def rotary(p: Pass, turned: Number, layers: int) -> Iterator[Op]:
 
 
 def attending(
-    p: Pass,
+    p: ForwardPass,
     name: str,
     group: Sequences,
     work: Work,
@@ -359,7 +359,7 @@ def attending(
     )
 
 
-def kv_store(p: Pass, cached: Number, layers: int, read: Number | None = None) -> Op:
+def kv_store(p: ForwardPass, cached: Number, layers: int, read: Number | None = None) -> Op:
     """Store of each new token's keys and values, as they are computed and as they are kept.
 
     Args:
@@ -379,7 +379,7 @@ def kv_store(p: Pass, cached: Number, layers: int, read: Number | None = None) -
     return Op("kv-store", "pointwise", store, layers, dims=dims, kernel=STORE)
 
 
-def index_store(p: Pass, entry_bytes: float, layers: int) -> Op:
+def index_store(p: ForwardPass, entry_bytes: float, layers: int) -> Op:
     """Store of each new token's index key."""
     dims = {"m": p.tokens, "reads": 0.0, "writes": entry_bytes}
     made = by(_INDEX_STORE, {"m": p.tokens, "entry_bytes": entry_bytes})
@@ -387,7 +387,9 @@ def index_store(p: Pass, entry_bytes: float, layers: int) -> Op:
     return Op("index-store", "pointwise", work, layers, dims=dims)
 
 
-def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -> Iterator[Op]:
+def norm(
+    p: ForwardPass, name: str, parameters: float, layers: int, streams: int = 1
+) -> Iterator[Op]:
     """Norm fused with the residual add: reads the stream and the update, writes both.
 
     Unfused, the add reads both and writes the stream, which the norm reads and writes normed.
@@ -457,7 +459,7 @@ def collective(
     return Op(
         name,
         "collective",
-        replace(moved.work, made=(*moved.work.made, Made(NOTHING, {"M": whole}))),
+        replace(moved.work, made=(*moved.work.made, EvaluatedFormula(NOTHING, {"M": whole}))),
         layers,
         dims=dims,
         wire_s=moved.seconds,
@@ -483,7 +485,7 @@ def called(name: str, group: str) -> str:
 
 
 def adapted(
-    p: Pass, name: str, m: Number, n: Number, k: Number, layers: int, joined: int
+    p: ForwardPass, name: str, m: Number, n: Number, k: Number, layers: int, joined: int
 ) -> Iterator[Op]:
     """Both products of the adapters of a matrix, of which a device has what its part needs.
 

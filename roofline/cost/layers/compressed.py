@@ -8,7 +8,7 @@ from roofline.cost.attention import MET, keys_read, pairs
 from roofline.cost.latent import chosen
 from roofline.cost.layers.attention import mask_of
 from roofline.cost.layers.common import (
-    Pass,
+    ForwardPass,
     attending,
     elementwise,
     index_store,
@@ -29,7 +29,7 @@ _ENTRIES: Final = Formula(
 """Attention to entries that are keys and values in one."""
 
 
-def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iterator[Op]:
+def operators(p: ForwardPass, part: CompressedAttention, d: float, layers: int) -> Iterator[Op]:
     """Projections, entries of groups of tokens, index, attention of each group, output.
 
     A query meets the tokens of its window, and an entry for every ``ratio`` tokens before, or the

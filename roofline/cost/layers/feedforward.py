@@ -8,7 +8,7 @@ import numpy as np
 from roofline.cost.collectives import all_gather, exchange, reduce_scatter
 from roofline.cost.expert_parallel import busiest, groups_met, held_experts
 from roofline.cost.layers.common import (
-    Pass,
+    ForwardPass,
     collective,
     elementwise,
     other,
@@ -36,13 +36,15 @@ from roofline.part import Part
 from roofline.records import replace
 
 
-def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
+def dense(p: ForwardPass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
     """Up (and gate), activation function, down."""
     up, down = part.linears(int(d))
     yield from _mlp(p, up, down, part.gated, layers, "activation")
 
 
-def _mlp(p: Pass, up: Linear, down: Linear, gated: bool, layers: int, name: str) -> Iterator[Op]:
+def _mlp(
+    p: ForwardPass, up: Linear, down: Linear, gated: bool, layers: int, name: str
+) -> Iterator[Op]:
     inner, wide = down.k / p.tp, 2 if gated else 1
     if p.fusion == "all":  # of what is before it
         spared = other(
@@ -60,7 +62,7 @@ def _mlp(p: Pass, up: Linear, down: Linear, gated: bool, layers: int, name: str)
     yield from split(p, down, layers)
 
 
-def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
+def experts(p: ForwardPass, part: Moe, d: float, layers: int) -> Iterator[Op]:
     """Router, shared part, and the routed experts that the tokens of the step touch.
 
     Where the devices of a stage hold different tokens, each routes its own share of them, sends
@@ -132,7 +134,7 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
 
 
 def _moved(
-    p: Pass, part: Moe, up: Linear, rows: Number, layers: int, *, back: bool
+    p: ForwardPass, part: Moe, up: Linear, rows: Number, layers: int, *, back: bool
 ) -> Iterator[Op]:
     """Tokens to the devices of their experts, or what these made of them back.
 
@@ -198,7 +200,7 @@ _ROUTED: Final = Formula(
 
 
 def _grouped(
-    p: Pass,
+    p: ForwardPass,
     matrix: Linear,
     n: Number,
     k: Number,

@@ -8,7 +8,7 @@ import numpy as np
 from roofline.cost.latent import absorbed_attention, chosen, expanded_attention
 from roofline.cost.layers.attention import gathered, index, mask_of, shared
 from roofline.cost.layers.common import (
-    Pass,
+    ForwardPass,
     Sequences,
     attending,
     called,
@@ -25,7 +25,7 @@ from roofline.model.architecture import Mla
 from roofline.records import replace
 
 
-def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
+def operators(p: ForwardPass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     """Down and up projections, cache, attention of each group, output projection.
 
     A group is priced in both forms and gets the one that takes less time at datasheet rates;
@@ -58,7 +58,7 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     yield from split(p, matrices["attn-out"], layers)
 
 
-def _group(p: Pass, part: Mla, group: Sequences, layers: int) -> Iterator[Op]:
+def _group(p: ForwardPass, part: Mla, group: Sequences, layers: int) -> Iterator[Op]:
     expanded, absorbed = _expanded(p, part, group, layers), _absorbed(p, part, group, layers)
     choice = p.deployment.options.mla
     hidden = False if part.index is None else np.asarray(group[3]) > part.index.top_k
@@ -73,7 +73,7 @@ def _group(p: Pass, part: Mla, group: Sequences, layers: int) -> Iterator[Op]:
                 yield op if whole else replace(op, work=op.work * used, wire_s=op.wire_s * used)
 
 
-def _seconds(p: Pass, ops: list[Op]) -> Number:
+def _seconds(p: ForwardPass, ops: list[Op]) -> Number:
     """Time at datasheet rates, each operator overlapped in itself."""
     gpu = p.deployment.node.gpu
     total: Number = 0.0
@@ -85,7 +85,7 @@ def _seconds(p: Pass, ops: list[Op]) -> Number:
     return total
 
 
-def _expanded(p: Pass, part: Mla, group: Sequences, layers: int) -> list[Op]:
+def _expanded(p: ForwardPass, part: Mla, group: Sequences, layers: int) -> list[Op]:
     """Keys and values are made from the latent of every context token, then attended."""
     name, count, new, context = group
     precision, heads = p.deployment.precision, part.heads / p.tp
@@ -124,19 +124,19 @@ def _expanded(p: Pass, part: Mla, group: Sequences, layers: int) -> list[Op]:
 _READ: Final = Formula(kv_bytes="m · kv_elements · kv_width")
 
 
-def _cache(p: Pass, part: Mla, count: Number, context: Number) -> Number:
+def _cache(p: ForwardPass, part: Mla, count: Number, context: Number) -> Number:
     """Latents of the whole context, which is what devices that share it pass on. [B]"""
     return part.kv_elements * p.deployment.precision.kv.width * count * context
 
 
-def _shared(p: Pass, part: Mla, attention: Op, out: Number) -> Iterator[Op]:
+def _shared(p: ForwardPass, part: Mla, attention: Op, out: Number) -> Iterator[Op]:
     """Attention of one of the devices that share a context."""
     dims = attention.dims
     cache = _cache(p, part, dims["count"], dims["context"])
     return shared(p, attention, cache=cache, out=dims["heads"] * (out + 2.0))
 
 
-def _absorbed(p: Pass, part: Mla, group: Sequences, layers: int) -> list[Op]:
+def _absorbed(p: ForwardPass, part: Mla, group: Sequences, layers: int) -> list[Op]:
     """Queries are taken into the latent, attended there, and values taken out of it."""
     name, count, new, context = group
     heads = part.heads / p.tp
@@ -167,7 +167,7 @@ def _absorbed(p: Pass, part: Mla, group: Sequences, layers: int) -> list[Op]:
     ]
 
 
-def _own_inputs(p: Pass, op: Op, heads: Number, k: float, tokens: Number) -> Op:
+def _own_inputs(p: ForwardPass, op: Op, heads: Number, k: float, tokens: Number) -> Op:
     """Each head has a matrix of its own, so its inputs are its own: more is read than k a token."""
     op = replace(op, by_group=True)
     if op.kind != "gemm":

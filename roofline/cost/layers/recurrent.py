@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from roofline.cost.layers.common import Pass, Sequences, called, elementwise, other, split
+from roofline.cost.layers.common import ForwardPass, Sequences, called, elementwise, other, split
 from roofline.cost.recurrent import chunked_scan, recurrent_steps
 from roofline.cost.work import Op, Work, times
 from roofline.model.architecture import Recurrent
@@ -12,7 +12,7 @@ from roofline.model.precision import named
 from roofline.records import replace
 
 
-def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
+def operators(p: ForwardPass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
     """Projections, short convolution, the state of each group, output projection."""
     tp = p.tp
     *into, out = part.linears(int(d))
@@ -35,7 +35,7 @@ def _taps(part: Recurrent) -> float:
     )
 
 
-def _convolution(p: Pass, part: Recurrent, group: Sequences, layers: int) -> Op:
+def _convolution(p: ForwardPass, part: Recurrent, group: Sequences, layers: int) -> Op:
     """Short convolution over the channels, with the last inputs of each sequence in and out."""
     tp, (name, count, new, _) = p.tp, group
     wide, kept = part.conv_width / tp, (part.state_elements - part.matrix_elements) / tp
@@ -58,7 +58,7 @@ def _convolution(p: Pass, part: Recurrent, group: Sequences, layers: int) -> Op:
     )
 
 
-def _state(p: Pass, part: Recurrent, group: Sequences, layers: int) -> Iterator[Op]:
+def _state(p: ForwardPass, part: Recurrent, group: Sequences, layers: int) -> Iterator[Op]:
     """One token is a step of the recurrence; several are computed in chunks where there are any."""
     name, count, new, _ = group
     precision, tp = p.deployment.precision, p.tp

@@ -8,7 +8,7 @@ import yaml
 from msgspec import Struct
 
 
-class Command(Struct, frozen=True):
+class ServeCommand(Struct, frozen=True):
     """A command that starts a server, and one that measures it."""
 
     title: str
@@ -24,7 +24,7 @@ class Command(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """Sentences that a reader must know."""
     lost: frozenset[str] = frozenset()
-    """Fields of `Served` that it cannot say; every one is in a note."""
+    """Fields of `ReplicaServer` that it cannot say; every one is in a note."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class Notes:
         self.said.append(sentence)
 
     def lose(self, field_: str, sentence: str) -> None:
-        """Add a field of `Served` that the command cannot say, and why."""
+        """Add a field of `ReplicaServer` that the command cannot say, and why."""
         self.said.append(sentence)
         self.lost.add(field_)
 
@@ -87,7 +87,7 @@ class Quoted(str):
     __slots__ = ()
 
 
-class Block(str):
+class BlockText(str):
     """Text of several lines that is written as it is, or in double quotes where it cannot be."""
 
     __slots__ = ()
@@ -107,7 +107,7 @@ _Dumper.add_representer(
     Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), '"')
 )
 _Dumper.add_representer(
-    Block, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), "|")
+    BlockText, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), "|")
 )
 
 

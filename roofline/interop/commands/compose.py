@@ -14,9 +14,9 @@ from typing import Final
 
 from roofline.errors import InputError
 from roofline.interop.commands import looking
-from roofline.interop.commands.reading import Files, Read, placed
-from roofline.interop.commands.served import Served
-from roofline.interop.commands.words import Line, Word, split
+from roofline.interop.commands.reading import Files, ParsedCommand, placed
+from roofline.interop.commands.served import ReplicaServer
+from roofline.interop.commands.words import CommandLine, Word, split
 from roofline.records import replace
 from roofline.schema import parse_yaml
 from roofline.schema.document import Document, Text
@@ -32,7 +32,7 @@ def is_config(text: str) -> bool:
     return bool(_SERVICES.search(text)) and "applications:" not in text
 
 
-def read(text: str, source: str, files: Files, engines: Mapping[str, ModuleType]) -> Read:
+def read(text: str, source: str, files: Files, engines: Mapping[str, ModuleType]) -> ParsedCommand:
     """Settings of the first service that starts an engine.
 
     InputError or DocumentError without one, or where it contradicts itself.
@@ -41,12 +41,14 @@ def read(text: str, source: str, files: Files, engines: Mapping[str, ModuleType]
     for name in looking.mapping(document, "services"):
         where = ("services", str(name))
         place = Text(document.text, document.source)
-        line = Line(tuple(_words(document, where)), place, tuple(_environment(document, where)))
+        line = CommandLine(
+            tuple(_words(document, where)), place, tuple(_environment(document, where))
+        )
         for engine in engines.values():
             if engine.starts(line) is None:
                 continue
             with placed(document.where(*where)):
-                found: Read = engine.read(line, files)
+                found: ParsedCommand = engine.read(line, files)
             replicas = looking.count(document, *where, "deploy", "replicas")
             served = replace(found.served, replicas=found.served.replicas * replicas)
             _check_devices(document, (*where, *_DEVICES), served)
@@ -103,7 +105,7 @@ def _expanded(document: Document, path: looking.Path) -> str:
     return _VARIABLE.sub(put, looking.text(document, *path))
 
 
-def _check_devices(document: Document, path: looking.Path, served: Served) -> None:
+def _check_devices(document: Document, path: looking.Path, served: ReplicaServer) -> None:
     """Refuse a number of devices that is not the layout's, where the service says one."""
     needed = int(served.layout.devices)
     for place in range(len(looking.items(document, *path))):

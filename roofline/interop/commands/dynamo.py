@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from roofline.errors import InputError, LayoutError
 from roofline.interop.commands import kubernetes, sglang, shared, vllm
-from roofline.interop.commands.command import Command, Quoted, dump
-from roofline.interop.commands.served import Pool, Served, Site
+from roofline.interop.commands.command import Quoted, ServeCommand, dump
+from roofline.interop.commands.served import PrefillServers, ReplicaServer, Site
 from roofline.records import replace
 
 NAME: Final = "dynamo"
@@ -29,7 +29,7 @@ SERVED: Final = (vllm.NAME, sglang.NAME)
 """Engines whose workers are written."""
 
 
-def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
+def write(served: ReplicaServer, site: Site, prefill: PrefillServers | None = None) -> ServeCommand:
     """The manifest of a frontend and its workers, of one kind or of prefill and decode.
 
     Raises:
@@ -71,7 +71,7 @@ def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
         f"kubectl port-forward service/{name}-frontend {site.port}:8000 makes the benchmark "
         "reach it",
     ]
-    return Command(
+    return ServeCommand(
         f"{TITLE}, {command.title}",
         (("kubectl", "apply", "-f", f"{name}.yaml"),),
         files={f"{name}.yaml": dump(manifest)},
@@ -81,7 +81,9 @@ def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
     )
 
 
-def _worker(served: Served, site: Site, mode: str, image: Quoted) -> tuple[Command, dict[str, Any]]:
+def _worker(
+    served: ReplicaServer, site: Site, mode: str, image: Quoted
+) -> tuple[ServeCommand, dict[str, Any]]:
     """Command of a worker's engine, and its component of a mode; of neither where that is empty."""
     if site.nodes(served.layout) > 1:
         raise LayoutError(
@@ -90,7 +92,7 @@ def _worker(served: Served, site: Site, mode: str, image: Quoted) -> tuple[Comma
             hint="use a layout within a node: workers of several nodes are not written",
         )
     engine = kubernetes.ENGINES[served.engine]
-    command: Command = engine.write(replace(served, replicas=1), site)
+    command: ServeCommand = engine.write(replace(served, replicas=1), site)
     parts = [part for part in command.parts if part[0] != "--port"]
     words = [word for part in parts for word in part]
     if served.engine == vllm.NAME:

@@ -34,7 +34,7 @@ class Value(Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Given:
+class GivenFlags:
     """Flags by name. What is asked for counts as used."""
 
     values: dict[str, list[Value]] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Given:
             f"{each.spelled} {each.text}".strip() for each in sorted(said, key=lambda v: v.at)
         )
 
-    def merged(self, other: "Given") -> "Given":
+    def merged(self, other: "GivenFlags") -> "GivenFlags":
         """Both together: a flag that both have must say the same."""
         values = {name: list(found) for name, found in self.values.items()}
         for name, found in other.values.items():
@@ -126,7 +126,7 @@ class Given:
         return replace(self, values=values)
 
 
-class Known(Struct, frozen=True):
+class EngineFlags(Struct, frozen=True):
     """Flags of an engine."""
 
     short: Mapping[str, str]
@@ -135,7 +135,7 @@ class Known(Struct, frozen=True):
     """Names that take no value, beside those that start like a switch."""
 
 
-def flags(words: Sequence[Word], known: Known, source: Text) -> Given:
+def flags(words: Sequence[Word], known: EngineFlags, source: Text) -> GivenFlags:
     """Sort the words after a program into flags and what stands alone.
 
     Args:
@@ -144,7 +144,7 @@ def flags(words: Sequence[Word], known: Known, source: Text) -> Given:
             value, unless the flag starts like a switch: ``--enable-…``.
         source: What errors are located in.
     """
-    out = Given()
+    out = GivenFlags()
     place = 0
     while place < len(words):
         word = words[place]
@@ -167,7 +167,7 @@ def _is_flag(text: str) -> bool:
     return len(text) > 1 and text[0] == "-" and not text[1].isdigit() and text[1] != "."
 
 
-def _takes(name: str, spelled: str, following: str, known: Known) -> bool:
+def _takes(name: str, spelled: str, following: str, known: EngineFlags) -> bool:
     if _is_flag(following):
         return False
     if name in known.switches or _LOOKS_LIKE_SWITCH.match(spelled.replace("_", "-")):
@@ -177,7 +177,7 @@ def _takes(name: str, spelled: str, following: str, known: Known) -> bool:
 
 def keys(
     document: Document, path: Iterable[str | int], names: Mapping[str, str] | None = None
-) -> Given:
+) -> GivenFlags:
     """Keys of a mapping in a document as flags; truth values as switches, nested ones dotted.
 
     Args:
@@ -188,7 +188,7 @@ def keys(
     data, where = document.data, tuple(path)
     for step in where:
         data = data.get(step) if isinstance(data, dict) else data[step]
-    out = Given()
+    out = GivenFlags()
     text = Text(document.text, document.source)
     for key, value in _flat(data if isinstance(data, dict) else {}):
         spelled = ".".join(key)

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from roofline.errors import InputError, LayoutError
 from roofline.interop.commands import llamacpp, looking, sglang, trtllm, vllm
-from roofline.interop.commands.command import Block, Command, Quoted, dump
-from roofline.interop.commands.reading import Files, Read, placed
-from roofline.interop.commands.served import Served, Site
-from roofline.interop.commands.words import Line, Word, split
+from roofline.interop.commands.command import BlockText, Quoted, ServeCommand, dump
+from roofline.interop.commands.reading import Files, ParsedCommand, placed
+from roofline.interop.commands.served import ReplicaServer, Site
+from roofline.interop.commands.words import CommandLine, Word, split
 from roofline.records import replace
 from roofline.schema import parse_yaml
 from roofline.schema.document import Document, Text
@@ -85,7 +85,7 @@ def documents(text: str, source: str) -> list[Document]:
     return out
 
 
-def read(text: str, source: str, files: Files) -> Read:
+def read(text: str, source: str, files: Files) -> ParsedCommand:
     """Engine's settings in a manifest; of Dynamo's graphs those of the workers of decode.
 
     InputError or DocumentError without a container of a known engine, or where it is contradictory.
@@ -116,7 +116,7 @@ def _pod_read(
     files: Files,
     containers: looking.Path = CONTAINERS,
     copies: looking.Path = ("spec", "replicas"),
-) -> Read:
+) -> ParsedCommand:
     """Settings in the first container that starts an engine."""
 
     def read_file(name: str) -> Document:
@@ -134,7 +134,7 @@ def _pod_read(
             if engine.starts(line) is None:
                 continue
             with placed(document.where(*where)):
-                result: Read = engine.read(line, read_file)
+                result: ParsedCommand = engine.read(line, read_file)
             _check_devices(document, (*where, "resources", "limits"), result.served)
             replicas = looking.count(document, *copies)
             served = replace(result.served, replicas=replicas)
@@ -148,7 +148,7 @@ def _pod_read(
     )
 
 
-def line_of(document: Document, where: looking.Path, words: Sequence[Word]) -> Line:
+def line_of(document: Document, where: looking.Path, words: Sequence[Word]) -> CommandLine:
     """Command of a container in words, with the variables that are set there by value."""
     variables = []
     for item in range(len(looking.items(document, *where, "env"))):
@@ -158,7 +158,7 @@ def line_of(document: Document, where: looking.Path, words: Sequence[Word]) -> L
             text = looking.text(document, *entry, "value")
             value = _unescaped(text, document.where(*entry))
             variables.append((looking.text(document, *entry, "name"), Word(value, at)))
-    return Line(tuple(words), Text(document.text, document.source), tuple(variables))
+    return CommandLine(tuple(words), Text(document.text, document.source), tuple(variables))
 
 
 def words_of(document: Document, where: looking.Path) -> list[Word]:
@@ -182,7 +182,7 @@ def words_of(document: Document, where: looking.Path) -> list[Word]:
     return out
 
 
-def _check_devices(document: Document, limits: looking.Path, served: Served) -> None:
+def _check_devices(document: Document, limits: looking.Path, served: ReplicaServer) -> None:
     """Refuse a number of devices that is not the layout's, if the pod says one."""
     devices, counted = int(served.layout.devices), {*LIMITS.values(), *OTHERS}
     for name in looking.mapping(document, *limits):
@@ -196,7 +196,7 @@ def _check_devices(document: Document, limits: looking.Path, served: Served) -> 
             )
 
 
-def write(served: Served, site: Site) -> Command:
+def write(served: ReplicaServer, site: Site) -> ServeCommand:
     """Manifests of a Deployment and its Service, with a ConfigMap where the engine wants a file.
 
     Raises:
@@ -223,7 +223,7 @@ def write(served: Served, site: Site) -> Command:
     }
     documents = [_deployment(served, site, command, engine.IMAGE, name), service]
     if command.files:
-        data = {file: Block(content) for file, content in command.files.items()}
+        data = {file: BlockText(content) for file, content in command.files.items()}
         metadata = {"name": Quoted(f"{name}-config")}
         config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         documents.insert(0, config)
@@ -234,7 +234,7 @@ def write(served: Served, site: Site) -> Command:
         else "a Secret hf-token with the key token opens networks that have to be asked for",
         f"kubectl port-forward service/{name} {site.port} makes the benchmark reach it",
     ]
-    return Command(
+    return ServeCommand(
         f"Kubernetes, {command.title}",
         (("kubectl", "apply", "-f", f"{name}.yaml"),),
         files={f"{name}.yaml": dump(*documents)},
@@ -263,7 +263,7 @@ def resource(site: Site) -> str:
 
 
 def _deployment(
-    served: Served, site: Site, command: Command, image: str, name: str
+    served: ReplicaServer, site: Site, command: ServeCommand, image: str, name: str
 ) -> dict[str, Any]:
     words = [f"{CONFIG}/{word}" if word in command.files else word for word in command.words]
     words[0] = PROGRAMS.get(words[0], words[0])

@@ -16,12 +16,19 @@ from typing import Final
 from roofline.content import there
 from roofline.cost.layout import Layout
 from roofline.interop.commands import gguf, shared
-from roofline.interop.commands.command import Command, Notes
-from roofline.interop.commands.flags import Given, Known
+from roofline.interop.commands.command import Notes, ServeCommand
+from roofline.interop.commands.flags import EngineFlags, GivenFlags
 from roofline.interop.commands.memory import converted, kept_outside
-from roofline.interop.commands.reading import Files, Read, Start, after, opened
-from roofline.interop.commands.served import Method, Offloaded, Served, Share, Site, Speculation
-from roofline.interop.commands.words import Line
+from roofline.interop.commands.reading import Files, ParsedCommand, Start, after, opened
+from roofline.interop.commands.served import (
+    DraftSettings,
+    Method,
+    OffloadedWeights,
+    ReplicaServer,
+    ServerMemory,
+    Site,
+)
+from roofline.interop.commands.words import CommandLine
 from roofline.model.checkpoint_names import USUAL
 from roofline.units import parse
 
@@ -53,7 +60,7 @@ KV_READ: Final = {
 }
 METHODS_READ: Final[Mapping[str, Method]] = {word: name for name, word in METHODS.items()}
 DEVICES: Final = {"nvidia": "CUDA", "amd": "ROCm", "intel": "SYCL"}
-KNOWN: Final = Known(
+KNOWN: Final = EngineFlags(
     {
         "-m": "model",
         "-hf": "hf-repo",
@@ -82,12 +89,12 @@ KNOWN: Final = Known(
 )
 
 
-def starts(line: Line) -> Start | None:
+def starts(line: CommandLine) -> Start | None:
     """Place where a command starts a llama.cpp server."""
     return after(line, ("llama-server",))
 
 
-def read(line: Line, files: Files) -> Read:
+def read(line: CommandLine, files: Files) -> ParsedCommand:
     """Read a command; `files` is not asked.
 
     DocumentError at a flag whose value has no meaning, or that contradicts another.
@@ -101,7 +108,7 @@ def read(line: Line, files: Files) -> Read:
     logical, physical = given.whole("batch-size"), given.whole("ubatch-size")
     step = physical if logical is None else min(logical, 512 if physical is None else physical)
     longest, pool = _cache_read(given, sequences)
-    served = Served(
+    served = ReplicaServer(
         NAME,
         model,
         layout,
@@ -110,17 +117,17 @@ def read(line: Line, files: Files) -> Read:
         max_sequences=sequences,
         token_budget=step,
         max_context=longest,
-        memory=None if pool is None else Share(float(pool), "tokens"),
+        memory=None if pool is None else ServerMemory(float(pool), "tokens"),
         prefix_caching=given.switch("cache-prompt", default=True),
         offloaded=_offloaded_read(given),
         speculation=_speculation_read(given),
     )
     extra = [value.text for value in given.positional]
     given.find("fit")
-    return Read(served, (*ignored, *given.unused(), *extra), tuple(notes))
+    return ParsedCommand(served, (*ignored, *given.unused(), *extra), tuple(notes))
 
 
-def _model_read(given: Given, line: Line, notes: list[str]) -> tuple[str, str]:
+def _model_read(given: GivenFlags, line: CommandLine, notes: list[str]) -> tuple[str, str]:
     """Network that a file or a repository of weights holds, and in which format."""
     file, repository = given.find("model"), given.find("hf-repo")
     if file is not None and repository is not None:
@@ -147,7 +154,7 @@ def _model_read(given: Given, line: Line, notes: list[str]) -> tuple[str, str]:
     return name, weights
 
 
-def _layout_read(given: Given) -> Layout:
+def _layout_read(given: GivenFlags) -> Layout:
     device = given.find("device")
     devices = 1 if device is None else len(device.text.split(","))
     mode = given.chosen(
@@ -163,7 +170,7 @@ def _layout_read(given: Given) -> Layout:
     return Layout(pp=devices, stages=shared.stages_of(split, devices))
 
 
-def _kv_read(given: Given, notes: list[str]) -> str:
+def _kv_read(given: GivenFlags, notes: list[str]) -> str:
     keys = given.chosen("cache-type-k", KV_READ, "a cache that is not modelled")
     values = given.chosen("cache-type-v", KV_READ, "a cache that is not modelled")
     if (keys or "auto") != (values or "auto"):
@@ -175,7 +182,7 @@ def _kv_read(given: Given, notes: list[str]) -> str:
     return keys or "auto"
 
 
-def _cache_read(given: Given, sequences: int | None) -> tuple[int | None, int | None]:
+def _cache_read(given: GivenFlags, sequences: int | None) -> tuple[int | None, int | None]:
     """Longest sequence, as said or as a slot has of the cache, and the whole cache. [token]"""
     slot, unified = given.whole("kv-unified-per-slot"), given.switch("kv-unified")
     whole = given.find("ctx-size")
@@ -194,15 +201,15 @@ def _cache_read(given: Given, sequences: int | None) -> tuple[int | None, int | 
     return tokens // sequences, tokens
 
 
-def _offloaded_read(given: Given) -> Offloaded | None:
+def _offloaded_read(given: GivenFlags) -> OffloadedWeights | None:
     layers = given.find("gpu-layers")
     if layers is None or layers.text in ("all", "auto", "-1") or layers.text == "99":
         return None
     number = given.whole("gpu-layers", least=0)
-    return None if number is None else Offloaded(float(number), "resident")
+    return None if number is None else OffloadedWeights(float(number), "resident")
 
 
-def _speculation_read(given: Given) -> Speculation | None:
+def _speculation_read(given: GivenFlags) -> DraftSettings | None:
     name = given.find("spec-type")
     drafted, looked_up = given.whole("spec-draft-n-max"), given.whole("spec-ngram-simple-size-m")
     model = (given.text("spec-draft-model") or "").removesuffix(gguf.SUFFIX)
@@ -212,10 +219,10 @@ def _speculation_read(given: Given) -> Speculation | None:
     if method is None:
         name.refuse(f"{name.text!r:.40} is not modelled", f"known: {', '.join(METHODS_READ)}")
     tokens = (looked_up or 48) if method == "ngram" else (drafted or 3)
-    return Speculation(method, tokens, model if method in ("eagle", "model") else "")
+    return DraftSettings(method, tokens, model if method in ("eagle", "model") else "")
 
 
-def write(served: Served, site: Site) -> Command:
+def write(served: ReplicaServer, site: Site) -> ServeCommand:
     """The command of a server, and ``llama-bench`` or ``llama-batched-bench``.
 
     Raises:
@@ -239,7 +246,7 @@ def write(served: Served, site: Site) -> Command:
     shared.lose_adapters(served, notes, "llama.cpp loads each file that --lora names")
     shared.say_replicas(served, notes)
     shared.say_draft(served, notes)
-    return Command(
+    return ServeCommand(
         TITLE,
         (
             ("llama-server", "--model", file),
@@ -286,7 +293,7 @@ def _bench(site: Site, file: str, same: tuple[tuple[str, ...], ...]) -> tuple[tu
     return (*out, ("-p", str(load.prompt), "-n", str(load.output)))
 
 
-def _gguf(served: Served, site: Site, notes: Notes) -> str:
+def _gguf(served: ReplicaServer, site: Site, notes: Notes) -> str:
     """Name of the file of weights."""
     stored = served.weights or site.stored
     if served.model.endswith(gguf.SUFFIX):
@@ -342,7 +349,7 @@ def _devices(layout: Layout, site: Site, notes: Notes) -> list[tuple[str, ...]]:
     return out
 
 
-def _context(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
+def _context(served: ReplicaServer, site: Site, notes: Notes) -> list[tuple[str, ...]]:
     """Flags for slots, the longest sequence, and the cache that all share."""
     out: list[tuple[str, ...]] = []
     if served.max_sequences is not None:
@@ -364,7 +371,7 @@ def _context(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
     return out
 
 
-def _cache(served: Served, notes: Notes) -> list[tuple[str, ...]]:
+def _cache(served: ReplicaServer, notes: Notes) -> list[tuple[str, ...]]:
     if served.kv == "auto":
         return []
     if served.kv not in KV:
@@ -381,7 +388,7 @@ def _cache(served: Served, notes: Notes) -> list[tuple[str, ...]]:
     return [("--cache-type-k", KV[served.kv], "--cache-type-v", KV[served.kv])]
 
 
-def _speculative(draft: Speculation | None) -> list[tuple[str, ...]]:
+def _speculative(draft: DraftSettings | None) -> list[tuple[str, ...]]:
     if draft is None:
         return []
     out: list[tuple[str, ...]] = [("--spec-type", METHODS[draft.method])]

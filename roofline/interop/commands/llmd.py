@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from roofline.errors import InputError, LayoutError
 from roofline.interop.commands import kubernetes, looking, shared, vllm
-from roofline.interop.commands.command import Command, Quoted, dump
+from roofline.interop.commands.command import Quoted, ServeCommand, dump
 from roofline.interop.commands.dynamo import NIXL
-from roofline.interop.commands.reading import Files, Read, placed
-from roofline.interop.commands.served import Pool, Served, Site
+from roofline.interop.commands.reading import Files, ParsedCommand, placed
+from roofline.interop.commands.served import PrefillServers, ReplicaServer, Site
 from roofline.interop.commands.words import Word
 from roofline.records import replace
 from roofline.schema import parse_yaml
@@ -35,7 +35,7 @@ WRITTEN: Final = ("vllm", "--port", TENSOR)
 CONTAINERS: Final = ("decode", "containers")
 
 
-def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
+def write(served: ReplicaServer, site: Site, prefill: PrefillServers | None = None) -> ServeCommand:
     """Values of the chart, and how it is installed.
 
     Raises:
@@ -69,7 +69,7 @@ def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
         f"a Secret {SECRET} with the key HF_TOKEN opens networks that have to be asked for",
         "the gateway and the scheduler of llm-d are installed before it: see its guides",
     ]
-    return Command(
+    return ServeCommand(
         f"{TITLE}, {command.title}",
         (("helm", "install", name, CHART, "-f", f"{name}-values.yaml"),),
         files={f"{name}-values.yaml": dump(values)},
@@ -79,7 +79,9 @@ def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
     )
 
 
-def _pool(served: Served, site: Site, *, split: bool, port: int) -> tuple[Command, dict[str, Any]]:
+def _pool(
+    served: ReplicaServer, site: Site, *, split: bool, port: int
+) -> tuple[ServeCommand, dict[str, Any]]:
     """Command of a server, and the values of its pool."""
     layout = served.layout
     if site.nodes(layout) > 1 or layout.dp != 1:
@@ -127,7 +129,7 @@ def is_config(text: str) -> bool:
     return "modelArtifacts:" in text and "decode:" in text
 
 
-def read(text: str, source: str, files: Files) -> Read:
+def read(text: str, source: str, files: Files) -> ParsedCommand:
     """Engine's settings in values of the chart; of two pools those of decode.
 
     InputError or DocumentError without a container of vLLM, or where it is contradictory.
@@ -150,7 +152,7 @@ def read(text: str, source: str, files: Files) -> Read:
         if vllm.starts(line) is None:
             continue
         with placed(document.where(*where)):
-            found: Read = vllm.read(line, files)
+            found: ParsedCommand = vllm.read(line, files)
         replicas = looking.count(document, "decode", "replicas")
         return replace(found, served=replace(found.served, replicas=replicas))
     raise looking.fault(
@@ -161,6 +163,6 @@ def read(text: str, source: str, files: Files) -> Read:
     )
 
 
-def _gibibytes(site: Site, served: Served) -> int:
+def _gibibytes(site: Site, served: ReplicaServer) -> int:
     """Room for the checkpoint, a tenth more than the weights of all devices. [GiB]"""
     return round(1.1 * site.room.weights * float(served.layout.devices) / vllm.GIB) + 1

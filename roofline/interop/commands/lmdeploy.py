@@ -15,10 +15,10 @@ from typing import Final
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands import shared
-from roofline.interop.commands.flags import Given, Known
-from roofline.interop.commands.reading import Files, Read, Start, after, opened
-from roofline.interop.commands.served import Served, Share
-from roofline.interop.commands.words import Line
+from roofline.interop.commands.flags import EngineFlags, GivenFlags
+from roofline.interop.commands.reading import Files, ParsedCommand, Start, after, opened
+from roofline.interop.commands.served import ReplicaServer, ServerMemory
+from roofline.interop.commands.words import CommandLine
 
 NAME: Final = "lmdeploy"
 TITLE: Final = "LMDeploy"
@@ -35,17 +35,17 @@ FORMATS: Final = {
     "hf": "", "awq": "int4", "gptq": "int4", "compressed-tensors": "", "fp8": "fp8-block",
     "mxfp4": "mxfp4",
 }  # fmt: skip
-KNOWN: Final = Known(
+KNOWN: Final = EngineFlags(
     {}, frozenset({"eager-mode", "language-model-only", "trust-remote-code", "allow-credentials"})
 )
 
 
-def starts(line: Line) -> Start | None:
+def starts(line: CommandLine) -> Start | None:
     """Place where a command starts an LMDeploy server."""
     return after(line, ("lmdeploy", "serve", "api_server"))
 
 
-def read(line: Line, files: Files) -> Read:
+def read(line: CommandLine, files: Files) -> ParsedCommand:
     """Read a command; `files` is not asked.
 
     DocumentError at a flag whose value has no meaning, or that is not read.
@@ -54,7 +54,7 @@ def read(line: Line, files: Files) -> Read:
     if not given.positional:
         raise line.source.error(0, "no model is named", "write lmdeploy serve api_server MODEL")
     backend = given.text("backend") or "turbomind"
-    served = Served(
+    served = ReplicaServer(
         NAME,
         given.positional[0].text,
         _layout(given),
@@ -73,10 +73,10 @@ def read(line: Line, files: Files) -> Read:
     if backend != "turbomind":
         notes = (f"the {backend:.20} backend is priced as TurboMind, which was measured",)
     extra = [value.text for value in given.positional[1:]]
-    return Read(served, (*ignored, *given.unused(), *extra), notes)
+    return ParsedCommand(served, (*ignored, *given.unused(), *extra), notes)
 
 
-def _layout(given: Given) -> Layout:
+def _layout(given: GivenFlags) -> Layout:
     for name in ("dp", "ep", "cp"):
         if (given.whole(name) or 1) > 1:
             given.refuse(
@@ -85,10 +85,10 @@ def _layout(given: Given) -> Layout:
     return Layout(tp=given.whole("tp") or 1)
 
 
-def _memory(given: Given) -> Share:
+def _memory(given: GivenFlags) -> ServerMemory:
     block = given.whole("cache-block-seq-len") or BLOCK
     count = given.find("cache-max-entry-count")
     if count is not None and count.text.isdecimal() and int(count.text) > 0:
-        return Share(float(int(count.text) * block), "tokens")
+        return ServerMemory(float(int(count.text) * block), "tokens")
     share = given.share("cache-max-entry-count")
-    return Share(SHARE if share is None else share, "free")
+    return ServerMemory(SHARE if share is None else share, "free")

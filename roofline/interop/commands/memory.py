@@ -9,7 +9,7 @@ import math
 from typing import Final
 
 from roofline.errors import InfeasibleError
-from roofline.interop.commands.served import Of, Offloaded, Outside, Room, Share
+from roofline.interop.commands.served import Of, OffloadedWeights, Outside, Room, ServerMemory
 from roofline.units import show_binary
 
 DIGITS: Final = 4
@@ -19,7 +19,7 @@ _SLACK: Final = 2.0**-20
 """So that a share that is a whole number of layers stays it."""
 
 
-def converted(share: Share, of: Of, room: Room) -> float:
+def converted(share: ServerMemory, of: Of, room: Room) -> float:
     """A share of memory in the words of an engine.
 
     Source: vLLM 0.33 ``CacheConfig.gpu_memory_utilization`` (of the device, for the executor);
@@ -55,7 +55,7 @@ def converted(share: Share, of: Of, room: Room) -> float:
             return float(int(cache / room.token)) if room.token else 0.0
 
 
-def kept_outside(host: Offloaded, of: Outside, room: Room) -> float:
+def kept_outside(host: OffloadedWeights, of: Outside, room: Room) -> float:
     """Weights on the host in the words of an engine: a share, bytes of a device, or layers left.
 
     Source: vLLM 0.33 ``--cpu-offload-gb`` (GiB of each device); llama.cpp ``--gpu-layers``.

@@ -15,10 +15,18 @@ from typing import Final
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands import gguf
-from roofline.interop.commands.flags import Known, Value
-from roofline.interop.commands.reading import Files, Read, Start, after, opened, variables, without
-from roofline.interop.commands.served import Served
-from roofline.interop.commands.words import Line
+from roofline.interop.commands.flags import EngineFlags, Value
+from roofline.interop.commands.reading import (
+    Files,
+    ParsedCommand,
+    Start,
+    after,
+    opened,
+    variables,
+    without,
+)
+from roofline.interop.commands.served import ReplicaServer
+from roofline.interop.commands.words import CommandLine
 from roofline.model.checkpoint_names import USUAL
 
 NAME: Final = "ollama"
@@ -34,17 +42,17 @@ VARIABLES: Final = {
     "OLLAMA_KV_CACHE_TYPE": "kv",
 }
 KV_READ: Final = {"f16": "auto", "q8_0": "int8-kv", "q4_0": "int4-kv"}
-KNOWN: Final = Known({}, frozenset({"verbose", "insecure", "nowordwrap"}))
+KNOWN: Final = EngineFlags({}, frozenset({"verbose", "insecure", "nowordwrap"}))
 _DASHED: Final = re.compile(r"^(llama|gemma|phi)(?=\d)")
 _SIZE: Final = re.compile(r"(?:^|-)(\d+(?:\.\d+)?[bm]|\d+x\d+b)(?:-|$)")
 
 
-def starts(line: Line) -> Start | None:
+def starts(line: CommandLine) -> Start | None:
     """Place where a command starts Ollama, or one of its models."""
     return after(line, ("ollama", "run"), ("ollama", "serve"))
 
 
-def read(line: Line, files: Files) -> Read:
+def read(line: CommandLine, files: Files) -> ParsedCommand:
     """Read a command; `files` is not asked. DocumentError where it names no model."""
     start = starts(line)
     given, ignored = opened(line, start, KNOWN)
@@ -58,7 +66,7 @@ def read(line: Line, files: Files) -> Read:
         )
     model, stored = _named(given.positional[0].text)
     weights, notes = gguf.stored_as(stored)
-    served = Served(
+    served = ReplicaServer(
         NAME,
         model,
         Layout(),
@@ -68,7 +76,7 @@ def read(line: Line, files: Files) -> Read:
         max_context=given.whole("context") or CONTEXT,
     )
     extra = [value.text for value in given.positional[1:]]
-    return Read(served, (*ignored, *given.unused(), *extra), notes)
+    return ParsedCommand(served, (*ignored, *given.unused(), *extra), notes)
 
 
 def _named(name: str) -> tuple[str, str]:

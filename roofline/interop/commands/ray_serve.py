@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from roofline.errors import InputError
 from roofline.interop.commands import looking, shared, vllm
-from roofline.interop.commands.command import Command, Notes, Quoted, dump
+from roofline.interop.commands.command import Notes, Quoted, ServeCommand, dump
 from roofline.interop.commands.flags import Value, keys
-from roofline.interop.commands.reading import Files, Read, placed
-from roofline.interop.commands.served import Served, Site
+from roofline.interop.commands.reading import Files, ParsedCommand, placed
+from roofline.interop.commands.served import ReplicaServer, Site
 from roofline.records import replace
 from roofline.schema import parse_yaml
 from roofline.schema.document import Text
@@ -37,7 +37,7 @@ ACCELERATORS: Final[Mapping[str, str]] = {
 """Resource names of ``ray.util.accelerators``, by how GPUs of the catalog begin."""
 
 
-def write(served: Served, site: Site) -> Command:
+def write(served: ReplicaServer, site: Site) -> ServeCommand:
     """The configuration, how it is run, and ``vllm bench serve``.
 
     Raises:
@@ -67,7 +67,7 @@ def write(served: Served, site: Site) -> Command:
     }
     if site.port != PORT:
         notes.say(f"Ray Serve listens on {PORT} unless http_options of its cluster say otherwise")
-    return Command(
+    return ServeCommand(
         f"Ray Serve LLM {VERSION}, {vllm.TITLE}",
         (("serve", "run", FILE),),
         files={FILE: dump({"applications": [application]})},
@@ -78,7 +78,7 @@ def write(served: Served, site: Site) -> Command:
 
 
 def _config(
-    served: Served, site: Site, settings: Mapping[str, Any], notes: Notes
+    served: ReplicaServer, site: Site, settings: Mapping[str, Any], notes: Notes
 ) -> dict[str, Any]:
     model = Quoted(served.model)
     out: dict[str, Any] = {"model_loading_config": {"model_id": model, "model_source": model}}
@@ -106,7 +106,7 @@ def is_config(text: str) -> bool:
     return "model_loading_config" in text
 
 
-def read(text: str, source: str, files: Files) -> Read:
+def read(text: str, source: str, files: Files) -> ParsedCommand:
     """Read the settings of vLLM in a configuration; `files` is not asked.
 
     Raises:

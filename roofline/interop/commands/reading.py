@@ -7,19 +7,19 @@ from itertools import pairwise
 from msgspec import Struct
 
 from roofline.errors import InputError
-from roofline.interop.commands.flags import Given, Known, Value, flags
-from roofline.interop.commands.served import Served
-from roofline.interop.commands.words import Line, Word
+from roofline.interop.commands.flags import EngineFlags, GivenFlags, Value, flags
+from roofline.interop.commands.served import ReplicaServer
+from roofline.interop.commands.words import CommandLine, Word
 from roofline.schema.document import Document
 
 Files = Callable[[str], Document]
 """Reads a file that a command names."""
 
 
-class Read(Struct, frozen=True):
+class ParsedCommand(Struct, frozen=True):
     """A command as it was understood."""
 
-    served: Served
+    served: ReplicaServer
     """Settings of the server."""
     unused: tuple[str, ...] = ()
     """Flags that say nothing about cost, or nothing that is modelled, as they were written."""
@@ -35,7 +35,7 @@ class Start(Struct, frozen=True):
     """Places of its first word and of its first argument. [1]"""
 
 
-def after(line: Line, *programs: tuple[str, ...]) -> Start | None:
+def after(line: CommandLine, *programs: tuple[str, ...]) -> Start | None:
     """Start of the first of some programs in a command; None if it starts none of them.
 
     The first word of a program may have a path before it.
@@ -51,8 +51,8 @@ def after(line: Line, *programs: tuple[str, ...]) -> Start | None:
 
 
 def opened(
-    line: Line, start: Start | None, known: Known, stages: str = ""
-) -> tuple[Given, tuple[str, ...]]:
+    line: CommandLine, start: Start | None, known: EngineFlags, stages: str = ""
+) -> tuple[GivenFlags, tuple[str, ...]]:
     """Flags of a program, and words of the command that are not read.
 
     Args:
@@ -61,8 +61,8 @@ def opened(
         stages: Variable with the layers of pipeline stages, which becomes the flag ``stages``.
 
     Returns:
-        tuple[Given, tuple[str, ...]]: The launcher or container before the program, in one piece,
-            and the other variables are the words that are not read.
+        tuple[GivenFlags, tuple[str, ...]]: The launcher or container before the program, in one
+            piece, and the other variables are the words that are not read.
     """
     assert start is not None, "not a command of this program"
     given = flags(line.words[start.end :], known, line.source)
@@ -75,7 +75,7 @@ def opened(
     return given, tuple(ignored)
 
 
-def variables(line: Line, start: Start | None) -> Iterator[tuple[str, Word]]:
+def variables(line: CommandLine, start: Start | None) -> Iterator[tuple[str, Word]]:
     """Variables of the environment: before a command, and ``-e NAME=VALUE`` of its container."""
     yield from line.environment
     before = line.words[: start.first] if start else ()

@@ -14,7 +14,7 @@ METHODS: Final[tuple[Method, ...]] = ("mtp", "eagle", "ngram", "model")
 """Drafts that some engine has: a layer of the target, an EAGLE head, the text, a network."""
 
 
-class Share(Struct, frozen=True):
+class ServerMemory(Struct, frozen=True):
     """Memory that an engine may take, as one of them means it."""
 
     value: float
@@ -25,7 +25,7 @@ class Share(Struct, frozen=True):
     cache itself, in tokens."""
 
 
-class Offloaded(Struct, frozen=True):
+class OffloadedWeights(Struct, frozen=True):
     """Weights that are kept on the host, as an engine is told it."""
 
     value: float
@@ -35,7 +35,7 @@ class Offloaded(Struct, frozen=True):
     ``"resident"``: layers that stay on the devices [1]."""
 
 
-class Speculation(Struct, frozen=True):
+class DraftSettings(Struct, frozen=True):
     """Draft of tokens for the target."""
 
     method: Method
@@ -100,7 +100,7 @@ def _check_positive(of: object, *names: str) -> None:
             raise InputError(said, hint="give a number of 1 or more")
 
 
-class Served(Struct, frozen=True):
+class ReplicaServer(Struct, frozen=True):
     """Settings of a server of one replica."""
 
     engine: str
@@ -119,7 +119,7 @@ class Served(Struct, frozen=True):
     """Sequences at once and new tokens of a step, of a whole replica; None for the engine's. [1]"""
     max_context: int | None = None
     """Longest sequence; None for the network's. [token]"""
-    memory: Share | None = None
+    memory: ServerMemory | None = None
     """Memory that the engine may take; None for its own default."""
     recv_interval: int = 1
     stream_interval: int = 1
@@ -131,9 +131,9 @@ class Served(Struct, frozen=True):
     """True if prompts are cut to fill a step, and if equal prefixes are kept once."""
     cuda_graphs: bool = True
     """True if decode steps may run in CUDA graphs."""
-    offloaded: Offloaded | None = None
+    offloaded: OffloadedWeights | None = None
     """Weights that are kept on the host, if any."""
-    speculation: Speculation | None = None
+    speculation: DraftSettings | None = None
     """Draft of tokens, if there is one."""
     adapters: Adapters | None = None
     """LoRA adapters, if it serves any."""
@@ -166,7 +166,7 @@ class Room(Struct, frozen=True):
         return self.weights + self.activations + self.reserved
 
 
-class Load(Struct, frozen=True):
+class BenchmarkLoad(Struct, frozen=True):
     """Requests of a benchmark."""
 
     prompt: int = 2048
@@ -197,7 +197,7 @@ class Site(Struct, frozen=True):
     """Devices of a node. [1]"""
     stored: str
     """Format of the checkpoint."""
-    load: Load = field(default_factory=Load)
+    load: BenchmarkLoad = field(default_factory=BenchmarkLoad)
     port: int = 8000
     """Requests of the benchmark; port of the server."""
 
@@ -206,8 +206,8 @@ class Site(Struct, frozen=True):
         return -(-int(layout.devices) // self.gpus_per_node)
 
 
-class Pool(Struct, frozen=True):
+class PrefillServers(Struct, frozen=True):
     """Servers of prefill, beside those of decode."""
 
-    served: Served
+    served: ReplicaServer
     site: Site

@@ -25,20 +25,20 @@ from typing import Final
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands import shared
-from roofline.interop.commands.command import Command, Notes
-from roofline.interop.commands.flags import Given, Known
+from roofline.interop.commands.command import Notes, ServeCommand
+from roofline.interop.commands.flags import EngineFlags, GivenFlags
 from roofline.interop.commands.memory import converted, kept_outside
-from roofline.interop.commands.reading import Files, Read, Start, after, opened
+from roofline.interop.commands.reading import Files, ParsedCommand, Start, after, opened
 from roofline.interop.commands.served import (
     Adapters,
+    DraftSettings,
     Method,
-    Offloaded,
-    Served,
-    Share,
+    OffloadedWeights,
+    ReplicaServer,
+    ServerMemory,
     Site,
-    Speculation,
 )
-from roofline.interop.commands.words import Line
+from roofline.interop.commands.words import CommandLine
 from roofline.units import parse
 
 NAME: Final = "sglang"
@@ -88,7 +88,7 @@ METHODS_READ: Final[Mapping[str, Method]] = {
 SLOTS: Final = 8
 USUAL_RANK: Final = 16
 """Adapters of a batch unless told otherwise; their rank where nobody says it, assumed. [1]"""
-KNOWN: Final = Known(
+KNOWN: Final = EngineFlags(
     {
         "--tensor-parallel-size": "tp-size",
         "--tp": "tp-size",
@@ -108,14 +108,14 @@ KNOWN: Final = Known(
 )
 
 
-def starts(line: Line) -> Start | None:
+def starts(line: CommandLine) -> Start | None:
     """Place where a command starts an SGLang server."""
     names = ("sglang.launch_server", "dynamo.sglang")
     modules = tuple((python, "-m", name) for name in names for python in ("python", "python3"))
     return after(line, *modules, ("sglang", "serve"))
 
 
-def read(line: Line, files: Files) -> Read:
+def read(line: CommandLine, files: Files) -> ParsedCommand:
     """Read a command; `files` is not asked.
 
     DocumentError at a flag whose value has no meaning, or that contradicts another.
@@ -132,7 +132,7 @@ def read(line: Line, files: Files) -> Read:
     chunk = given.find("chunked-prefill-size")
     chunked = chunk is None or chunk.text != "-1"
     budget = given.whole("chunked-prefill-size" if chunked else "max-prefill-tokens")
-    served = Served(
+    served = ReplicaServer(
         NAME,
         model,
         layout,
@@ -142,7 +142,7 @@ def read(line: Line, files: Files) -> Read:
         max_sequences=given.whole("max-running-requests"),
         token_budget=budget,
         max_context=given.whole("context-length"),
-        memory=None if static is None else Share(static, "static"),
+        memory=None if static is None else ServerMemory(static, "static"),
         recv_interval=given.whole("scheduler-recv-interval") or 1,
         stream_interval=given.whole("stream-interval") or 1,
         chunked_prefill=chunked,
@@ -153,10 +153,10 @@ def read(line: Line, files: Files) -> Read:
         adapters=_adapters_read(given, notes),
     )
     extra = [value.text for value in given.positional]
-    return Read(served, (*ignored, *given.unused(), *extra), tuple(notes))
+    return ParsedCommand(served, (*ignored, *given.unused(), *extra), tuple(notes))
 
 
-def _layout_read(given: Given, notes: list[str]) -> tuple[Layout, int]:
+def _layout_read(given: GivenFlags, notes: list[str]) -> tuple[Layout, int]:
     """Layout and replicas: data parallelism without shared experts is replicas."""
     whole = given.whole("tp-size") or 1
     pp = given.whole("pp-size") or 1
@@ -189,12 +189,12 @@ def _layout_read(given: Given, notes: list[str]) -> tuple[Layout, int]:
     return Layout(tp=tp, cp=cp, dp=groups, ep=experts, pp=pp, stages=stages), outer
 
 
-def _offloaded_read(given: Given) -> Offloaded | None:
+def _offloaded_read(given: GivenFlags) -> OffloadedWeights | None:
     size = given.whole("cpu-offload-gb", least=0)
-    return Offloaded(size * GIB, "bytes") if size else None
+    return OffloadedWeights(size * GIB, "bytes") if size else None
 
 
-def _adapters_read(given: Given, notes: list[str]) -> Adapters | None:
+def _adapters_read(given: GivenFlags, notes: list[str]) -> Adapters | None:
     paths = given.find("lora-paths")
     if paths is None and not given.switch("enable-lora"):
         return None
@@ -206,7 +206,7 @@ def _adapters_read(given: Given, notes: list[str]) -> Adapters | None:
     return Adapters(given.whole("max-loras-per-batch") or SLOTS, rank)
 
 
-def _speculation_read(given: Given) -> Speculation | None:
+def _speculation_read(given: GivenFlags) -> DraftSettings | None:
     name = given.find("speculative-algorithm")
     model = given.text("speculative-draft-model-path") or ""
     steps = given.whole("speculative-num-steps")
@@ -228,10 +228,10 @@ def _speculation_read(given: Given) -> Speculation | None:
         name.refuse("it does not say how many tokens are drafted", "give --speculative-num-steps")
     if method == "eagle" and not model:
         method = "mtp"  # without a head of its own it is the target's that drafts
-    return Speculation(method, tokens, model if method in ("eagle", "model") else "")
+    return DraftSettings(method, tokens, model if method in ("eagle", "model") else "")
 
 
-def write(served: Served, site: Site) -> Command:
+def write(served: ReplicaServer, site: Site) -> ServeCommand:
     """The command of a server, and ``sglang.benchmark.serving``.
 
     Raises:
@@ -267,7 +267,7 @@ def write(served: Served, site: Site) -> Command:
         "start it on each with --node-rank 0, 1, … and --dist-init-addr HOST:PORT of the first",
     )
     parts += shared.parts(("--nnodes", nodes if nodes > 1 else None), ("--port", site.port))
-    return Command(
+    return ServeCommand(
         TITLE,
         tuple(parts),
         environment=shared.stage_variable(STAGES, layout),
@@ -300,7 +300,7 @@ def _degrees(layout: Layout, notes: Notes) -> list[tuple[str, ...]]:
     return [*out, ("--enable-prefill-cp",)]
 
 
-def _limits(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
+def _limits(served: ReplicaServer, site: Site, notes: Notes) -> list[tuple[str, ...]]:
     """Flags for sequences, tokens and memory."""
     # Both are divided by the attention groups: what does not divide is rounded up here, not there.
     groups = int(served.layout.dp)
@@ -339,7 +339,7 @@ def _adapters(adapters: Adapters | None) -> list[tuple[str, ...]]:
     ]
 
 
-def _speculative(draft: Speculation | None) -> list[tuple[str, ...]]:
+def _speculative(draft: DraftSettings | None) -> list[tuple[str, ...]]:
     if draft is None:
         return []
     out: list[tuple[str, ...]] = [("--speculative-algorithm", METHODS[draft.method])]

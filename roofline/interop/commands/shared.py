@@ -7,8 +7,8 @@ from roofline.cost.layout import Layout
 from roofline.cost.work import Number
 from roofline.errors import LayoutError
 from roofline.interop.commands.command import Notes
-from roofline.interop.commands.flags import Given, Value
-from roofline.interop.commands.served import Served, Site
+from roofline.interop.commands.flags import GivenFlags, Value
+from roofline.interop.commands.served import ReplicaServer, Site
 
 DTYPES: Mapping[str, str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 """Formats that the engines compute in as asked, by their word for it."""
@@ -61,7 +61,9 @@ def stage_variable(name: str, layout: Layout) -> dict[str, str]:
     return {name: ",".join(map(str, layout.stages))} if layout.stages else {}
 
 
-def divided(served: Served, groups: int, notes: Notes, title: str) -> tuple[int | None, int | None]:
+def divided(
+    served: ReplicaServer, groups: int, notes: Notes, title: str
+) -> tuple[int | None, int | None]:
     """Limits on sequences and tokens for each group of devices that has a scheduler of its own.
 
     Rounded up, with a note, where they do not divide.
@@ -81,7 +83,7 @@ def divided(served: Served, groups: int, notes: Notes, title: str) -> tuple[int 
     return out[0], out[1]
 
 
-def say_replicas(served: Served, notes: Notes) -> None:
+def say_replicas(served: ReplicaServer, notes: Notes) -> None:
     """Note that more than one replica is more than one command."""
     if served.replicas > 1:
         notes.lose(
@@ -105,13 +107,13 @@ def say_layout(layout: Layout, notes: Notes, title: str) -> None:
         )
 
 
-def say_draft(served: Served, notes: Notes) -> None:
+def say_draft(served: ReplicaServer, notes: Notes) -> None:
     """Note the kind of an EAGLE head: those of one name are of several kinds."""
     if served.speculation is not None and served.speculation.method == "eagle":
         notes.say(f"{served.speculation.model} is started as an EAGLE-3 head")
 
 
-def say_nodes(served: Served, site: Site, notes: Notes, how: str) -> int:
+def say_nodes(served: ReplicaServer, site: Site, notes: Notes, how: str) -> int:
     """Nodes of a replica; how it is started on each where there are several. [1]"""
     nodes = site.nodes(served.layout)
     if nodes > 1:
@@ -119,14 +121,14 @@ def say_nodes(served: Served, site: Site, notes: Notes, how: str) -> int:
     return nodes
 
 
-def say_deployment(served: Served, site: Site, notes: Notes, how: str) -> int:
+def say_deployment(served: ReplicaServer, site: Site, notes: Notes, how: str) -> int:
     """Note replicas, a draft and the nodes of a replica, and how it is started; its nodes. [1]"""
     say_replicas(served, notes)
     say_draft(served, notes)
     return say_nodes(served, site, notes, how)
 
 
-def aiperf(served: Served, site: Site) -> tuple[tuple[str, ...], ...]:
+def aiperf(served: ReplicaServer, site: Site) -> tuple[tuple[str, ...], ...]:
     """Words of the AIPerf command that measures a server by OpenAI's interface."""
     load = site.load
     return (
@@ -139,7 +141,7 @@ def aiperf(served: Served, site: Site) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def lose_adapters(served: Served, notes: Notes, how: str) -> None:
+def lose_adapters(served: ReplicaServer, notes: Notes, how: str) -> None:
     """Note adapters that a command does not say, and how the engine is told of them."""
     if served.adapters is not None:
         notes.lose("adapters", f"the {served.adapters.slots:,} LoRA adapters are left out: {how}")
@@ -151,7 +153,7 @@ def refuse_layout(layout: Layout, title: str, why: str, hint: str) -> None:
 
 
 def formats(
-    served: Served,
+    served: ReplicaServer,
     site: Site,
     notes: Notes,
     title: str,
@@ -186,7 +188,7 @@ def formats(
     return out
 
 
-def weights_of(given: Given, quantised: Mapping[str, str]) -> str:
+def weights_of(given: GivenFlags, quantised: Mapping[str, str]) -> str:
     """Format that ``quantization`` and ``dtype`` ask for; empty where it is the checkpoint's."""
     method = given.chosen("quantization", quantised, "a quantisation that is not modelled")
     dtype = given.chosen("dtype", DTYPES_READ, "no type that weights are computed in")

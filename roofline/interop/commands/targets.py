@@ -21,14 +21,14 @@ from roofline.interop.commands import (
     trtllm,
     vllm,
 )
-from roofline.interop.commands.command import Command
-from roofline.interop.commands.reading import Files, Read, placed
-from roofline.interop.commands.served import Pool, Served, Site
+from roofline.interop.commands.command import ServeCommand
+from roofline.interop.commands.reading import Files, ParsedCommand, placed
+from roofline.interop.commands.served import PrefillServers, ReplicaServer, Site
 from roofline.interop.commands.words import commands
 from roofline.schema import Document, parse_yaml
 
 ENGINES: Final = kubernetes.ENGINES
-WRITERS: Final[Mapping[str, Callable[[Served, Site], Command]]] = {
+WRITERS: Final[Mapping[str, Callable[[ReplicaServer, Site], ServeCommand]]] = {
     **{name: module.write for name, module in ENGINES.items()},
     kubernetes.NAME: kubernetes.write,
     ray_serve.NAME: ray_serve.write,
@@ -81,7 +81,9 @@ def engine_of(target: str, engine: str | None) -> str:
     return engine or vllm.NAME
 
 
-def write(target: str, served: Served, site: Site, prefill: Pool | None = None) -> Command:
+def write(
+    target: str, served: ReplicaServer, site: Site, prefill: PrefillServers | None = None
+) -> ServeCommand:
     """A command for a target; InputError where there is no such target, or it cannot run that."""
     if prefill is None:
         return WRITERS[target](served, site)
@@ -112,7 +114,7 @@ def _apart(text: str) -> tuple[str, dict[str, str]]:
     return "\n".join(lines), written
 
 
-def read(text: str, files: Files, source: str = "command") -> Read:
+def read(text: str, files: Files, source: str = "command") -> ParsedCommand:
     """Read a command, a script with one, or a file of Kubernetes, llm-d, Ray Serve or Compose.
 
     InputError or DocumentError where it is none of them, or contradicts itself.
@@ -134,7 +136,7 @@ def read(text: str, files: Files, source: str = "command") -> Read:
         for module in READERS.values():
             if module.starts(line) is not None:
                 with placed(line.source.where(line.words[0].at)):
-                    found: Read = module.read(line, named)
+                    found: ParsedCommand = module.read(line, named)
                 return found
     raise InputError(
         f"{text.strip()!r:.60} starts no engine that is known",

@@ -14,10 +14,18 @@ from typing import Final
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands import shared
-from roofline.interop.commands.flags import Given, Known, Value
-from roofline.interop.commands.reading import Files, Read, Start, after, opened, variables, without
-from roofline.interop.commands.served import Served, Share, Speculation
-from roofline.interop.commands.words import Line
+from roofline.interop.commands.flags import EngineFlags, GivenFlags, Value
+from roofline.interop.commands.reading import (
+    Files,
+    ParsedCommand,
+    Start,
+    after,
+    opened,
+    variables,
+    without,
+)
+from roofline.interop.commands.served import DraftSettings, ReplicaServer, ServerMemory
+from roofline.interop.commands.words import CommandLine
 
 NAME: Final = "tgi"
 TITLE: Final = "TGI"
@@ -35,7 +43,7 @@ QUANTISED: Final = {
     "bitsandbytes": "int8",
     "compressed-tensors": "",
 }
-KNOWN: Final = Known(
+KNOWN: Final = EngineFlags(
     {"-p": "port", "--max-input-length": "max-input-tokens"},
     frozenset({"json-output", "ngrok", "usage-stats", "env"}),
 )
@@ -49,7 +57,7 @@ VARIABLES: Final = frozenset(
 """Flags that variables of the environment may say."""
 
 
-def starts(line: Line) -> Start | None:
+def starts(line: CommandLine) -> Start | None:
     """Place where a command starts the launcher, or its image whose entry point that is."""
     found = after(line, ("text-generation-launcher",))
     if found is None:
@@ -59,7 +67,7 @@ def starts(line: Line) -> Start | None:
     return found
 
 
-def read(line: Line, files: Files) -> Read:
+def read(line: CommandLine, files: Files) -> ParsedCommand:
     """Read a command; `files` is not asked.
 
     DocumentError at a flag whose value has no meaning, or that contradicts another.
@@ -75,7 +83,7 @@ def read(line: Line, files: Files) -> Read:
     if model is None:
         raise line.source.error(0, "no model is named", "give --model-id")
     notes: list[str] = []
-    served = Served(
+    served = ReplicaServer(
         NAME,
         model,
         Layout(tp=_shards(given, notes)),
@@ -89,10 +97,10 @@ def read(line: Line, files: Files) -> Read:
         speculation=_speculation(given),
     )
     extra = [value.text for value in given.positional]
-    return Read(served, (*ignored, *given.unused(), *extra), tuple(notes))
+    return ParsedCommand(served, (*ignored, *given.unused(), *extra), tuple(notes))
 
 
-def _shards(given: Given, notes: list[str]) -> int:
+def _shards(given: GivenFlags, notes: list[str]) -> int:
     alone = given.find("sharded") is not None and not given.switch("sharded", default=True)
     shards = given.whole("num-shard")
     if alone:
@@ -102,19 +110,19 @@ def _shards(given: Given, notes: list[str]) -> int:
     return shards or 1
 
 
-def _weights(given: Given) -> str:
+def _weights(given: GivenFlags) -> str:
     method = given.chosen("quantize", QUANTISED, "a quantisation that is not modelled")
     dtype = given.chosen("dtype", shared.DTYPES_READ, "no type that weights are computed in")
     return method or dtype or ""
 
 
-def _memory(given: Given) -> Share | None:
+def _memory(given: GivenFlags) -> ServerMemory | None:
     tokens, share = given.whole("max-batch-total-tokens"), given.share("cuda-memory-fraction")
     if tokens is not None:
-        return Share(float(tokens), "tokens")
-    return None if share is None else Share(share)
+        return ServerMemory(float(tokens), "tokens")
+    return None if share is None else ServerMemory(share)
 
 
-def _speculation(given: Given) -> Speculation | None:
+def _speculation(given: GivenFlags) -> DraftSettings | None:
     tokens = given.whole("speculate", least=0)
-    return Speculation("ngram", tokens) if tokens else None
+    return DraftSettings("ngram", tokens) if tokens else None

@@ -18,12 +18,18 @@ from typing import Any, Final
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands import shared
-from roofline.interop.commands.command import Command, Notes, Quoted, dump
-from roofline.interop.commands.flags import Given, Known, keys
+from roofline.interop.commands.command import Notes, Quoted, ServeCommand, dump
+from roofline.interop.commands.flags import EngineFlags, GivenFlags, keys
 from roofline.interop.commands.memory import converted
-from roofline.interop.commands.reading import Files, Read, Start, after, opened
-from roofline.interop.commands.served import Method, Served, Share, Site, Speculation
-from roofline.interop.commands.words import Line
+from roofline.interop.commands.reading import Files, ParsedCommand, Start, after, opened
+from roofline.interop.commands.served import (
+    DraftSettings,
+    Method,
+    ReplicaServer,
+    ServerMemory,
+    Site,
+)
+from roofline.interop.commands.words import CommandLine
 
 NAME: Final = "trtllm"
 VERSION: Final = "1.2"
@@ -47,7 +53,7 @@ METHODS_READ: Final[Mapping[str, Method]] = {
     "Eagle": "eagle",
 }
 DTYPE_READ: Final = {word: name for name, word in shared.DTYPES.items()} | {"auto": ""}
-KNOWN: Final = Known(
+KNOWN: Final = EngineFlags(
     {
         "--tensor-parallel-size": "tp-size",
         "--pipeline-parallel-size": "pp-size",
@@ -87,12 +93,12 @@ TIMEOUT_ITERS: Final = 50
 (https://nvidia.github.io/TensorRT-LLM/llm-api/reference/AttentionDpConfig.html). [1]"""
 
 
-def starts(line: Line) -> Start | None:
+def starts(line: CommandLine) -> Start | None:
     """Place where a command starts a TensorRT-LLM server."""
     return after(line, ("trtllm-serve", "serve"), ("trtllm-serve",))
 
 
-def read(line: Line, files: Files) -> Read:
+def read(line: CommandLine, files: Files) -> ParsedCommand:
     """Read a command and the file that it names, if that can be read.
 
     DocumentError at a flag or key whose value has no meaning, or that contradicts another.
@@ -113,7 +119,7 @@ def read(line: Line, files: Files) -> Read:
     free = given.share("free-gpu-memory-fraction")
     dtype = given.chosen("dtype", DTYPE_READ, "no type that weights are computed in")
     cache = given.chosen("kv-dtype", {word: name for name, word in KV.items()}, "not modelled")
-    served = Served(
+    served = ReplicaServer(
         NAME,
         given.positional[0].text,
         layout,
@@ -122,7 +128,7 @@ def read(line: Line, files: Files) -> Read:
         max_sequences=None if sequences is None else sequences * groups,
         token_budget=None if tokens is None else tokens * groups,
         max_context=given.whole("max-seq-len"),
-        memory=None if free is None else Share(free, "free"),
+        memory=None if free is None else ServerMemory(free, "free"),
         dp_timeout_iters=_waiting(given),
         chunked_prefill=given.switch("enable-chunked-prefill"),
         prefix_caching=given.switch("block-reuse", default=True),
@@ -130,10 +136,10 @@ def read(line: Line, files: Files) -> Read:
         speculation=_speculation_read(given),
     )
     extra = [value.text for value in given.positional[1:]]
-    return Read(served, (*ignored, *given.unused(), *extra))
+    return ParsedCommand(served, (*ignored, *given.unused(), *extra))
 
 
-def _layout_read(given: Given) -> Layout:
+def _layout_read(given: GivenFlags) -> Layout:
     tp = given.whole("tp-size") or 1
     pp = given.whole("pp-size") or 1
     cp = given.whole("cp-size") or 1
@@ -146,13 +152,13 @@ def _layout_read(given: Given) -> Layout:
     return Layout(tp=tp // dp, cp=cp, dp=dp, ep=experts, pp=pp, stages=stages)
 
 
-def _waiting(given: Given) -> int:
+def _waiting(given: GivenFlags) -> int:
     """Steps that prompts wait for others where copies of attention are balanced. [1]"""
     steps = given.whole("dp-timeout-iters")
     return (steps or TIMEOUT_ITERS) if given.switch("dp-balance") else 0
 
 
-def _speculation_read(given: Given) -> Speculation | None:
+def _speculation_read(given: GivenFlags) -> DraftSettings | None:
     name = given.find("draft")
     tokens = given.whole("draft-tokens")
     model = given.text("draft-model") or ""
@@ -165,10 +171,10 @@ def _speculation_read(given: Given) -> Speculation | None:
         given.find("no-overlap")
     if tokens is None:
         name.refuse("it does not say how many tokens are drafted", "give max_draft_len")
-    return Speculation(method, tokens, model if method in ("eagle", "model") else "")
+    return DraftSettings(method, tokens, model if method in ("eagle", "model") else "")
 
 
-def write(served: Served, site: Site) -> Command:
+def write(served: ReplicaServer, site: Site) -> ServeCommand:
     """The command of a server with its file, and ``aiperf profile``.
 
     Raises:
@@ -192,7 +198,7 @@ def write(served: Served, site: Site) -> Command:
     )
     if settings:
         parts.append(("--config", FILE))
-    return Command(
+    return ServeCommand(
         TITLE,
         (*parts, ("--port", str(site.port))),
         files={FILE: dump(settings)} if settings else {},
@@ -221,7 +227,7 @@ def _degrees(layout: Layout, notes: Notes) -> list[tuple[str, ...]]:
     )
 
 
-def _limits(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
+def _limits(served: ReplicaServer, site: Site, notes: Notes) -> list[tuple[str, ...]]:
     each, tokens = shared.divided(served, int(served.layout.dp), notes, "TensorRT-LLM")
     memory = served.memory
     return shared.parts(
@@ -233,7 +239,7 @@ def _limits(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
     )
 
 
-def _file(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
+def _file(served: ReplicaServer, site: Site, notes: Notes) -> dict[str, Any]:
     """Settings that only the file can hold."""
     out: dict[str, Any] = {}
     if served.layout.dp != 1:

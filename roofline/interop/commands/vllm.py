@@ -25,20 +25,20 @@ from typing import Any, Final
 from roofline.cost.layout import Layout
 from roofline.errors import InputError
 from roofline.interop.commands import shared
-from roofline.interop.commands.command import Command, Notes
-from roofline.interop.commands.flags import Given, Known, Value
+from roofline.interop.commands.command import Notes, ServeCommand
+from roofline.interop.commands.flags import EngineFlags, GivenFlags, Value
 from roofline.interop.commands.memory import converted, kept_outside
-from roofline.interop.commands.reading import Files, Read, Start, after, opened
+from roofline.interop.commands.reading import Files, ParsedCommand, Start, after, opened
 from roofline.interop.commands.served import (
     Adapters,
+    DraftSettings,
     Method,
-    Offloaded,
-    Served,
-    Share,
+    OffloadedWeights,
+    ReplicaServer,
+    ServerMemory,
     Site,
-    Speculation,
 )
-from roofline.interop.commands.words import Line
+from roofline.interop.commands.words import CommandLine
 from roofline.records import replace
 from roofline.units import parse
 
@@ -112,7 +112,7 @@ METHODS_READ: Final[Mapping[str, Method]] = {
     "eagle": "eagle",
     "ngram_gpu": "ngram",
 }
-KNOWN: Final = Known(
+KNOWN: Final = EngineFlags(
     {
         "-tp": "tensor-parallel-size",
         "-pp": "pipeline-parallel-size",
@@ -131,7 +131,7 @@ KNOWN: Final = Known(
 )
 
 
-def starts(line: Line) -> Start | None:
+def starts(line: CommandLine) -> Start | None:
     """Place where a command starts a vLLM server."""
     names = ("vllm.entrypoints.openai.api_server", "dynamo.vllm")
     modules = tuple((python, "-m", name) for name in names for python in ("python", "python3"))
@@ -144,7 +144,7 @@ def starts(line: Line) -> Start | None:
     return found
 
 
-def read(line: Line, files: Files) -> Read:
+def read(line: CommandLine, files: Files) -> ParsedCommand:
     """Read a command; `files` is not asked.
 
     DocumentError at a flag whose value has no meaning, or that contradicts another.
@@ -165,7 +165,7 @@ def read(line: Line, files: Files) -> Read:
     return replace(found, unused=(*ignored, *given.unused(), *extra))
 
 
-def from_settings(given: Given, model: str) -> Read:
+def from_settings(given: GivenFlags, model: str) -> ParsedCommand:
     """Read engine arguments by their names with dashes."""
     notes: list[str] = []
     layout = _layout_read(given, notes)
@@ -187,7 +187,7 @@ def from_settings(given: Given, model: str) -> Read:
             f"--max-model-len, {length}, at least"
         )
     utilization = given.share("gpu-memory-utilization")
-    served = Served(
+    served = ReplicaServer(
         NAME,
         model,
         layout,
@@ -196,7 +196,7 @@ def from_settings(given: Given, model: str) -> Read:
         max_sequences=None if sequences is None else sequences * dp,
         token_budget=None if tokens is None else tokens * dp,
         max_context=length,
-        memory=None if utilization is None else Share(utilization),
+        memory=None if utilization is None else ServerMemory(utilization),
         chunked_prefill=chunked,
         prefix_caching=given.switch("enable-prefix-caching", default=True),
         cuda_graphs=not given.switch("enforce-eager"),
@@ -204,10 +204,10 @@ def from_settings(given: Given, model: str) -> Read:
         speculation=_speculation_read(given),
         adapters=_adapters_read(given),
     )
-    return Read(served, notes=tuple(notes))
+    return ParsedCommand(served, notes=tuple(notes))
 
 
-def _adapters_read(given: Given) -> Adapters | None:
+def _adapters_read(given: GivenFlags) -> Adapters | None:
     if not given.switch("enable-lora"):
         return None
     for name in ("lora-modules", "max-cpu-loras"):
@@ -222,7 +222,7 @@ def _adapters_read(given: Given) -> Adapters | None:
     return Adapters(given.whole("max-loras") or USUAL.slots, rank or USUAL.rank)
 
 
-def _layout_read(given: Given, notes: list[str]) -> Layout:
+def _layout_read(given: GivenFlags, notes: list[str]) -> Layout:
     tp = given.whole("tensor-parallel-size") or 1
     pp = given.whole("pipeline-parallel-size") or 1
     dp = given.whole("data-parallel-size") or 1
@@ -246,15 +246,15 @@ def _layout_read(given: Given, notes: list[str]) -> Layout:
     return Layout(tp=tp, cp=cp, dp=dp, ep=experts, pp=pp, stages=stages)
 
 
-def _offloaded_read(given: Given) -> Offloaded | None:
+def _offloaded_read(given: GivenFlags) -> OffloadedWeights | None:
     found = given.find("cpu-offload-gb")
     if found is None or found.text == "0":
         return None
     size = given.share("cpu-offload-gb", most=2.0**20)
-    return None if size is None else Offloaded(size * GIB, "bytes")
+    return None if size is None else OffloadedWeights(size * GIB, "bytes")
 
 
-def _speculation_read(given: Given) -> Speculation | None:
+def _speculation_read(given: GivenFlags) -> DraftSettings | None:
     """Drafts from one JSON text, keys of it with dots, or the short flags of 0.33."""
     config = given.find("speculative-config")
     named = {
@@ -286,7 +286,7 @@ def _speculation_read(given: Given) -> Speculation | None:
         anchor.refuse("it does not say num_speculative_tokens", "say how many tokens are drafted")
     ours = METHODS_READ[method]
     model = str(said.get("model", "")) if ours in ("eagle", "model") else ""
-    return Speculation(ours, int(tokens), model)
+    return DraftSettings(ours, int(tokens), model)
 
 
 def _json(found: Value) -> dict[str, Any]:
@@ -301,7 +301,7 @@ def _json(found: Value) -> dict[str, Any]:
     return value
 
 
-def write(served: Served, site: Site) -> Command:
+def write(served: ReplicaServer, site: Site) -> ServeCommand:
     """The command of a server, and ``vllm bench serve``.
 
     Raises:
@@ -319,7 +319,7 @@ def write(served: Served, site: Site) -> Command:
     )
     parts = [("vllm", "serve", served.model), *map(_part, settings.items())]
     parts += shared.parts(("--nnodes", nodes if nodes > 1 else None), ("--port", site.port))
-    return Command(
+    return ServeCommand(
         TITLE,
         tuple(parts),
         environment=shared.stage_variable(STAGES, served.layout),
@@ -343,7 +343,7 @@ def bench(model: str, site: Site, port: int) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def engine_settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
+def engine_settings(served: ReplicaServer, site: Site, notes: Notes) -> dict[str, Any]:
     """Engine arguments by name, with underscores: numbers, text, truth values and mappings."""
     out = _degrees(served.layout, notes)
     out |= shared.formats(served, site, notes, "vLLM", KV, ONLINE)

@@ -25,7 +25,7 @@ class Word(Struct, frozen=True):
     at: int
 
 
-class Line(Struct, frozen=True):
+class CommandLine(Struct, frozen=True):
     """A command: variables set for it, its words, and what they were read from."""
 
     words: tuple[Word, ...]
@@ -33,7 +33,7 @@ class Line(Struct, frozen=True):
     environment: tuple[tuple[str, Word], ...] = ()
 
 
-def split(command: str, source: str = "command") -> Line:
+def split(command: str, source: str = "command") -> CommandLine:
     r"""Split one command as a shell does, without running anything.
 
     Raises:
@@ -49,10 +49,10 @@ def split(command: str, source: str = "command") -> Line:
         raise lines[1].source.error(
             lines[1].words[0].at, "another command starts here", "give one command"
         )
-    return lines[0] if lines else Line((), Text(command, source))
+    return lines[0] if lines else CommandLine((), Text(command, source))
 
 
-def commands(script: str, source: str = "command") -> tuple[Line, ...]:
+def commands(script: str, source: str = "command") -> tuple[CommandLine, ...]:
     """Split the commands of a script, one a line; see `split`."""
     text = Text(script, source)
     if len(script) > MOST:
@@ -70,12 +70,12 @@ def commands(script: str, source: str = "command") -> tuple[Line, ...]:
     return tuple(_line(words, text) for words in found if words)
 
 
-def _line(words: list[Word], text: Text) -> Line:
+def _line(words: list[Word], text: Text) -> CommandLine:
     environment = []
     while len(words) > 1 and (match := _ASSIGNED.fullmatch(words[0].text)):
         environment.append((match[1], Word(match[2], words[0].at)))
         words = words[1:]
-    return Line(tuple(words), text, tuple(environment))
+    return CommandLine(tuple(words), text, tuple(environment))
 
 
 def _next(text: Text, at: int) -> tuple[int, bool]:

@@ -7,20 +7,36 @@ from pkgutil import iter_modules
 
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.interop.results.content import content_of
-from roofline.interop.results.run import Format, Given, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import (
+    MeasuredFigure,
+    MeasuredRun,
+    ResultFormat,
+    RunOptions,
+    RunScenario,
+)
 from roofline.records import replace
 
-__all__ = ["Given", "MeasuredRun", "Measurement", "Scenario", "known_formats", "read_results"]
+__all__ = [
+    "MeasuredFigure",
+    "MeasuredRun",
+    "RunOptions",
+    "RunScenario",
+    "known_formats",
+    "read_results",
+]
 
 
 @cache
-def known_formats() -> tuple[Format, ...]:
-    """Every `Format` in the modules of the folder ``formats``, in order of the modules' names."""
+def known_formats() -> tuple[ResultFormat, ...]:
+    """Every `ResultFormat` in the modules of the folder ``formats``, in order of their names."""
     folder = f"{__name__}.formats"
     names = sorted(found.name for found in iter_modules(import_module(folder).__path__))
     modules = [import_module(f"{folder}.{name}") for name in names]
     return tuple(
-        found for module in modules for found in vars(module).values() if isinstance(found, Format)
+        found
+        for module in modules
+        for found in vars(module).values()
+        if isinstance(found, ResultFormat)
     )
 
 

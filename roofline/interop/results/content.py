@@ -14,7 +14,7 @@ from msgspec import Struct
 from roofline.content import label
 from roofline.errors import DocumentError
 from roofline.interop.files import unpacked
-from roofline.interop.results.node import Node
+from roofline.interop.results.node import LocatedValue
 from roofline.schema.files import most_unpacked, too_packed, unreadable
 from roofline.units import PREFIX
 
@@ -37,7 +37,7 @@ class Content(Struct, frozen=True):
     """Path as it is shown."""
     text: str
     """All of it."""
-    documents: tuple[Node, ...] | None
+    documents: tuple[LocatedValue, ...] | None
     """Documents of JSON, one or one a line; None where it is not JSON."""
 
     @property
@@ -63,9 +63,9 @@ class Content(Struct, frozen=True):
             start = end + 1
         yield self.text[start:]
 
-    def records(self) -> list[Node]:
+    def records(self) -> list[LocatedValue]:
         """Every document, those in lists one by one."""
-        out: list[Node] = []
+        out: list[LocatedValue] = []
         for document in self.documents or ():
             whole = isinstance(document.value, list)
             out += document.items() if whole else [document]
@@ -128,10 +128,10 @@ def _decoded(data: bytes, source: str) -> str:
     return text
 
 
-def _documents(text: str, source: str) -> tuple[Node, ...]:
+def _documents(text: str, source: str) -> tuple[LocatedValue, ...]:
     """One document, or several one after the other as appending clients write them."""
     decoder = json.JSONDecoder()
-    found: list[Node] = []
+    found: list[LocatedValue] = []
     line, before, at = 1, 0, _skip(text, 0)
     while at < len(text):
         line += text.count("\n", before, at)
@@ -152,10 +152,10 @@ def _documents(text: str, source: str) -> tuple[Node, ...]:
                 hint="check that this is a result of a benchmark",
                 where=f"{source}:{line}",
             ) from None
-        found.append(Node(value, f"{source}:{line}"))
+        found.append(LocatedValue(value, f"{source}:{line}"))
         at = _skip(text, end)
     if len(found) == 1:
-        return (Node(found[0].value, source),)
+        return (LocatedValue(found[0].value, source),)
     return tuple(found)
 
 
@@ -201,7 +201,7 @@ def lines(content: Content) -> Iterator[tuple[int, list[str]]]:
         ) from None
 
 
-def rows(content: Content) -> list[Node]:
+def rows(content: Content) -> list[LocatedValue]:
     """Rows of a CSV file as mappings from column to text; empty cells are left out.
 
     DocumentError at the line that has more or fewer values than the header, or is no CSV.
@@ -216,7 +216,7 @@ def rows(content: Content) -> list[Node]:
             message = f"the table has more than {MOST_DOCUMENTS:,} rows"
             raise content.error(message, "save one row for each run", line)
     return [
-        Node(
+        LocatedValue(
             {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()},
             f"{content.source}:{line}",
         )
@@ -242,7 +242,7 @@ def _ragged(content: Content, line: int, have: int, want: int) -> DocumentError:
     return content.error(f"the line has {have} values, the header {want}", "check commas", line)
 
 
-def bars(content: Content) -> list[Node]:
+def bars(content: Content) -> list[LocatedValue]:
     """Rows of all Markdown tables of a text, as mappings from column to text.
 
     DocumentError at the line that has more or fewer cells than the header above it.
@@ -262,5 +262,5 @@ def bars(content: Content) -> list[Node]:
             raise _ragged(content, number, len(cells), len(names))
         else:
             value = {name: cell for name, cell in zip(names, cells, strict=True) if name and cell}
-            out.append(Node(value, f"{content.source}:{number}"))
+            out.append(LocatedValue(value, f"{content.source}:{number}"))
     return out

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from roofline.interop.results.node import Node, count, number
-from roofline.interop.results.run import STATISTIC, Measurement
+from roofline.interop.results.node import LocatedValue, count, number
+from roofline.interop.results.run import STATISTIC, MeasuredFigure
 from roofline.units import PREFIX
 
 AVERAGES: Final = {"mean": "mean", "avg": "mean", "average": "mean", "median": "p50"}
@@ -24,22 +24,28 @@ def statistic(key: str) -> str:
 
 
 def one(
-    node: Node, key: str, metric: str, definition: str, *, scale: float = 1.0, of: str = "mean"
-) -> list[Measurement]:
+    node: LocatedValue,
+    key: str,
+    metric: str,
+    definition: str,
+    *,
+    scale: float = 1.0,
+    of: str = "mean",
+) -> list[MeasuredFigure]:
     """The figure at a key, where it was measured.
 
     Args:
         node, key: Mapping and key of the figure.
-        metric, definition, of: Fields of `Measurement`; the statistic.
+        metric, definition, of: Fields of `MeasuredFigure`; the statistic.
         scale: Base units in one unit of the file. [1]
     """
     value = number(node, key)
-    return [] if value is None else [Measurement(metric, of, value * scale, key, definition)]
+    return [] if value is None else [MeasuredFigure(metric, of, value * scale, key, definition)]
 
 
 def several(
-    node: Node | None, metric: str, definition: str, *, scale: float = 1.0
-) -> list[Measurement]:
+    node: LocatedValue | None, metric: str, definition: str, *, scale: float = 1.0
+) -> list[MeasuredFigure]:
     """The statistics of a mapping, those that were measured.
 
     Args:
@@ -48,19 +54,19 @@ def several(
     """
     if node is None:
         return []
-    out: dict[str, Measurement] = {}
+    out: dict[str, MeasuredFigure] = {}
     for key in node.names():
         name = statistic(key)
         value = number(node, key) if name else None
         if value is not None:
             field = f"{node.path}.{key}"
-            out.setdefault(name, Measurement(metric, name, value * scale, field, definition))
+            out.setdefault(name, MeasuredFigure(metric, name, value * scale, field, definition))
     return list(out.values())
 
 
 def latencies(
-    node: Node, latency: str, *, suffix: str = "", scale: float = 1.0
-) -> Iterator[Measurement]:
+    node: LocatedValue, latency: str, *, suffix: str = "", scale: float = 1.0
+) -> Iterator[MeasuredFigure]:
     """Times of requests and tokens as the benchmarks of vLLM and its relatives define them.
 
     Args:
@@ -105,8 +111,8 @@ def spread(low: float | None, mean: float | None, high: float | None) -> float |
     return max(high - low, 0.0) / (2 * mean)
 
 
-def client(run: Node, *at_once: str) -> dict[str, Any]:
-    """Load and mean lengths, fields of `Scenario`, as the clients of vLLM and SGLang write them.
+def client(run: LocatedValue, *at_once: str) -> dict[str, Any]:
+    """Load and mean lengths, fields of `RunScenario`, as the clients of vLLM and SGLang write them.
 
     Args:
         run: What a client wrote.
@@ -142,7 +148,7 @@ SECONDS: Final[Mapping[str, float]] = {
 }
 
 
-def seconds_in(unit: Node) -> float:
+def seconds_in(unit: LocatedValue) -> float:
     """Seconds in a unit of time; DocumentError where it is none. [s]"""
     name = unit.text()
     if name.lower() not in SECONDS:

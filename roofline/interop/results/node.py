@@ -16,7 +16,7 @@ LEAST: Final = 1 / MOST
 """Nothing that is measured is beyond these; a float would round larger counts."""
 
 
-class Node(Struct, frozen=True):
+class LocatedValue(Struct, frozen=True):
     """A value, and where it is."""
 
     value: Any
@@ -35,17 +35,17 @@ class Node(Struct, frozen=True):
         """Error at this value."""
         return DocumentError(message, hint=hint, where=self.where)
 
-    def get(self, *keys: str) -> "Node | None":
+    def get(self, *keys: str) -> "LocatedValue | None":
         """Value at a path of keys; None where there is none, or it is null."""
         node = self
         for key in keys:
             if not isinstance(node.value, dict) or node.value.get(key) is None:
                 return None
             path = f"{node.path}.{key}" if node.path else key
-            node = Node(node.value[key], self.source, path)
+            node = LocatedValue(node.value[key], self.source, path)
         return node
 
-    def at(self, *keys: str) -> "Node":
+    def at(self, *keys: str) -> "LocatedValue":
         """Value at a path of keys; DocumentError where there is none."""
         found = self.get(*keys)
         if found is None:
@@ -59,12 +59,12 @@ class Node(Struct, frozen=True):
             raise self.error(f"{self._shown()} is no mapping", "check that the file is whole")
         return list(self.value)
 
-    def items(self) -> "Iterator[Node]":
+    def items(self) -> "Iterator[LocatedValue]":
         """Items of a list; DocumentError where it is none."""
         if not isinstance(self.value, list):
             raise self.error(f"{self._shown()} is no list", "check that the file is whole")
         for place, value in enumerate(self.value):
-            yield Node(value, self.source, f"{self.path}[{place}]")
+            yield LocatedValue(value, self.source, f"{self.path}[{place}]")
 
     def number(self) -> float:
         """A number of 0 or more, which text may spell; DocumentError where it is none."""
@@ -120,19 +120,19 @@ def _spelled(text: str) -> float | None:
         return None
 
 
-def count(node: Node | None, *keys: str) -> int | None:
+def count(node: LocatedValue | None, *keys: str) -> int | None:
     """A whole number above 0 at a path, None where there is none."""
     found = node.get(*keys) if node else None
     return None if found is None else found.count() or None
 
 
-def number(node: Node | None, *keys: str) -> float | None:
+def number(node: LocatedValue | None, *keys: str) -> float | None:
     """A number above 0 at a path, None where there is none."""
     found = node.get(*keys) if node else None
     return None if found is None else found.number() or None
 
 
-def text(node: Node | None, *keys: str) -> str:
+def text(node: LocatedValue | None, *keys: str) -> str:
     """Text at a path, empty where there is none or it says that there is none."""
     found = node.get(*keys) if node else None
     said = "" if found is None else found.text()

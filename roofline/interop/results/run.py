@@ -33,7 +33,7 @@ STATISTIC: Final = re.compile(r"mean|std|min|max|p\d{1,2}(?:\.\d+)?")
 """Names of statistics; the median is ``p50``."""
 
 
-class Measurement(Struct, frozen=True):
+class MeasuredFigure(Struct, frozen=True):
     """One measured figure."""
 
     metric: str
@@ -57,7 +57,7 @@ class Measurement(Struct, frozen=True):
         return UNITS[self.metric]
 
 
-class Given(Struct, frozen=True):
+class RunOptions(Struct, frozen=True):
     """Network, machine and load that options may say of a run; None or empty where not given."""
 
     model: str = ""
@@ -84,7 +84,7 @@ class Given(Struct, frozen=True):
     """Requests a second. [1/s]"""
 
 
-class Scenario(Given, frozen=True):
+class RunScenario(RunOptions, frozen=True):
     """Network, machine and load, as far as the file says; None or empty where it does not."""
 
     load: Load = ""
@@ -110,13 +110,13 @@ class MeasuredRun(Struct, frozen=True):
     """Program that measured it."""
     where: str
     """``file``, ``file:line`` or ``file: path`` of the run."""
-    scenario: Scenario
-    measurements: tuple[Measurement, ...]
+    scenario: RunScenario
+    measurements: tuple[MeasuredFigure, ...]
     """Figures in the order of the file."""
     version: str = ""
     """Version of the tool, as far as the file says."""
     format: str = ""
-    """Name of the `Format` that it was read as."""
+    """Name of the `ResultFormat` that it was read as."""
     notes: tuple[str, ...] = ()
     """Sentences that a reader should know."""
 
@@ -128,7 +128,7 @@ class MeasuredRun(Struct, frozen=True):
         return None
 
 
-class Format(Struct, frozen=True):
+class ResultFormat(Struct, frozen=True):
     """A file format. Modules of the folder ``formats`` have one or several."""
 
     name: str

@@ -19,7 +19,7 @@ MOST_EMPTY: Final = 100_000
 """Empty lines in a row."""
 
 
-class Line(NamedTuple):
+class TraceLine(NamedTuple):
     """One line, without its end."""
 
     number: int
@@ -41,7 +41,7 @@ def cut_off(source: str, line: int) -> DocumentError:
     )
 
 
-def lines(path: Path) -> Iterator[Line]:
+def lines(path: Path) -> Iterator[TraceLine]:
     """Lines of a text file, of which those without any text are left out; gzip by the name.
 
     Args:
@@ -77,7 +77,7 @@ def lines(path: Path) -> Iterator[Line]:
                 raise located(source, number, message, "check that this is a trace")
 
 
-def _lines(content: bytes, source: str, number: int, whole: bool) -> Iterator[Line]:
+def _lines(content: bytes, source: str, number: int, whole: bool) -> Iterator[TraceLine]:
     """Lines with any text, of which the first has a number; what is wrong is told at its place."""
     problem, hint, text = "", "save the file as UTF-8", ""
     try:
@@ -98,7 +98,7 @@ def _lines(content: bytes, source: str, number: int, whole: bool) -> Iterator[Li
         if too_long and len(line) > LONGEST:
             raise _too_long(source, place)
         if line and not line.isspace():
-            yield Line(place, line.rstrip("\r") if returns else line, whole)
+            yield TraceLine(place, line.rstrip("\r") if returns else line, whole)
 
 
 def _too_long(source: str, line: int) -> DocumentError:

@@ -18,8 +18,8 @@ import numpy as np
 
 from roofline.errors import DocumentError, InputError
 from roofline.files import text_output
-from roofline.interop.traces.lines import Line
-from roofline.interop.traces.tables import Place, Rows
+from roofline.interop.traces.lines import TraceLine
+from roofline.interop.traces.tables import RequestRows, ValuePlaces
 from roofline.serving.requests import MOST_TOKENS, Requests
 from roofline.units import PREFIX
 
@@ -31,17 +31,19 @@ _KEYS: Final = ("timestamp", "input_length", "output_length")
 _MOST_IDS: Final = 2**63
 
 
-def convert(read: Sequence[Line], source: str, block: int, unit: float = MILLISECONDS) -> Rows:
+def convert(
+    read: Sequence[TraceLine], source: str, block: int, unit: float = MILLISECONDS
+) -> RequestRows:
     """Rows of lines, each one object, with blocks of so many tokens, else DocumentError.
 
     Times are in a unit of so many seconds. [s]
     """
     if (rows := _together([line.text for line in read], block, unit)) is not None:
         return rows
-    place = Place(source, read)
+    place = ValuePlaces(source, read)
     entries = [_checked(line.text, row, place) for row, line in enumerate(read)]
     times, prompts, outputs = ([entry[key] for entry in entries] for key in _KEYS)
-    return Rows(
+    return RequestRows(
         seconds=np.array(times, np.float64) * unit,
         prompt=np.array(prompts, np.int64),
         output=np.array(outputs, np.int64),
@@ -49,7 +51,7 @@ def convert(read: Sequence[Line], source: str, block: int, unit: float = MILLISE
     )
 
 
-def _together(texts: list[str], block: int, unit: float) -> Rows | None:
+def _together(texts: list[str], block: int, unit: float) -> RequestRows | None:
     """Rows of lines that are read at once, where nothing is wrong with any; else None.
 
     A line with one brace that opens, at its start, and one that closes at its end is an object of
@@ -84,10 +86,10 @@ def _together(texts: list[str], block: int, unit: float) -> Rows | None:
         return None
     whole = (prompt // block).tolist()
     blocks = tuple(tuple(each[:count]) for each, count in zip(ids, whole, strict=True))
-    return Rows(seconds=seconds * unit, prompt=prompt, output=output, blocks=blocks)
+    return RequestRows(seconds=seconds * unit, prompt=prompt, output=output, blocks=blocks)
 
 
-def _checked(text: str, row: int, place: Place) -> dict[str, Any]:
+def _checked(text: str, row: int, place: ValuePlaces) -> dict[str, Any]:
     """Object of a line, or the first thing that is wrong with it."""
     try:
         entry = json.loads(text)
@@ -110,12 +112,12 @@ def _checked(text: str, row: int, place: Place) -> dict[str, Any]:
     return entry
 
 
-def _refused(place: Place, row: int, key: str, value: object, said: str) -> DocumentError:
+def _refused(place: ValuePlaces, row: int, key: str, value: object, said: str) -> DocumentError:
     hint = "correct the line, or remove it"
     return place.error(row, f"{key} is {str(value)[:40]}, which is {said}", hint)
 
 
-def _blocks(entry: dict[str, Any], row: int, place: Place, block: int) -> tuple[int, ...]:
+def _blocks(entry: dict[str, Any], row: int, place: ValuePlaces, block: int) -> tuple[int, ...]:
     """Ids of whole blocks: the last one may be a part, which nobody can share."""
     ids = entry.get("hash_ids", [])
     if (

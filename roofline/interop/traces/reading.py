@@ -13,8 +13,15 @@ from msgspec import Struct
 from roofline.content import label
 from roofline.errors import DocumentError, InputError
 from roofline.interop.traces import chats, mooncake
-from roofline.interop.traces.lines import Line, cut_off, lines, located
-from roofline.interop.traces.tables import FORMATS, Format, Place, Rows, numbers, plain_columns
+from roofline.interop.traces.lines import TraceLine, cut_off, lines, located
+from roofline.interop.traces.tables import (
+    FORMATS,
+    RequestRows,
+    TraceFormat,
+    ValuePlaces,
+    numbers,
+    plain_columns,
+)
 from roofline.records import replace
 from roofline.schema.document import collector_paused
 from roofline.serving.requests import (
@@ -190,7 +197,7 @@ class _Reader:
         first = next(self._lines, None)
         if first is None:
             raise DocumentError(f"{self.source} is empty", hint="check that it is the right file")
-        self._format: Format | None = None
+        self._format: TraceFormat | None = None
         self._header: list[str] = []
         usual = mooncake.BLOCK
         if first.text.lstrip().startswith("{"):
@@ -257,7 +264,7 @@ class _Reader:
             if len(made):
                 yield made
 
-    def _next(self, size: int) -> Iterator[Line]:
+    def _next(self, size: int) -> Iterator[TraceLine]:
         """Next lines: so many, or fewer where they are so long that they fill much memory."""
         room = MOST_TEXT
         for line in islice(self._lines, size):
@@ -266,8 +273,8 @@ class _Reader:
             if room < 0:
                 return
 
-    def _requests(self, read: list[Line]) -> Requests:
-        place = Place(self.source, read)
+    def _requests(self, read: list[TraceLine]) -> Requests:
+        place = ValuePlaces(self.source, read)
         if self._format is None:
             rows = mooncake.convert(read, self.source, self._block, self._unit)
         else:
@@ -288,7 +295,7 @@ class _Reader:
             block=self._block if any(rows.blocks) else 0,
         )
 
-    def _check_order(self, rows: Rows, place: Place) -> None:
+    def _check_order(self, rows: RequestRows, place: ValuePlaces) -> None:
         times = np.concatenate([[self._last if self._first is not None else 0.0], rows.seconds])
         early = np.diff(times) < 0
         if self._first is None:
@@ -301,7 +308,7 @@ class _Reader:
             )
         self._last = float(times[-1])
 
-    def _columns(self, read: list[Line], table: Format) -> dict[str, list[str]]:
+    def _columns(self, read: list[TraceLine], table: TraceFormat) -> dict[str, list[str]]:
         """Texts of the columns that the format knows."""
         width = len(self._header)
         try:
@@ -325,7 +332,7 @@ class _Reader:
         }
 
 
-def _cells(line: Line, source: str) -> list[str]:
+def _cells(line: TraceLine, source: str) -> list[str]:
     try:
         return next(csv.reader([line.text], strict=True))
     except csv.Error:
@@ -335,7 +342,7 @@ def _cells(line: Line, source: str) -> list[str]:
         raise located(source, line.number, "the line is not CSV", hint) from None
 
 
-def _recognised(header: list[str], line: Line, source: str) -> Format:
+def _recognised(header: list[str], line: TraceLine, source: str) -> TraceFormat:
     names = {name.lower() for name in header}
     for table in FORMATS:
         if names >= {name.lower() for name in table.columns}:
@@ -362,7 +369,7 @@ _KEYS: Final = ("chat_id", "parent_chat_id")
 _MOST: Final = 2**63
 
 
-def chat_ids(read: Sequence[Line], source: str) -> Integers:
+def chat_ids(read: Sequence[TraceLine], source: str) -> Integers:
     """Id of each line's chat, and of the one before, −1 for none; shape (lines, 2).
 
     DocumentError at the first line that has none. Lines are known to be objects.
@@ -374,7 +381,7 @@ def chat_ids(read: Sequence[Line], source: str) -> Integers:
             value = entry.get(key)
             if type(value) is not int or not -_MOST <= value < _MOST:
                 said = "is missing" if value is None else "is no whole number"
-                raise Place(source, read).error(
+                raise ValuePlaces(source, read).error(
                     row, f"{key} {said}", "give every line both, -1 for a chat that begins"
                 )
             out[row, column] = value

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import DocumentError
-from roofline.interop.traces.lines import Line, cut_off, located
+from roofline.interop.traces.lines import TraceLine, cut_off, located
 from roofline.records import replace
 from roofline.serving.requests import MOST_TOKENS
 from roofline.units import PREFIX
@@ -26,7 +26,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?", re
 _WHOLE: Final = len("2023-11-16 18:15:46")
 
 
-class Rows(Struct, frozen=True):
+class RequestRows(Struct, frozen=True):
     """Requests of some lines."""
 
     seconds: Array
@@ -40,10 +40,10 @@ class Rows(Struct, frozen=True):
     """Priorities as in `Requests`; empty where the format has none."""
 
 
-class Place:
+class ValuePlaces:
     """Places of the values of a chunk in their file."""
 
-    def __init__(self, source: str, read: Sequence[Line]) -> None:
+    def __init__(self, source: str, read: Sequence[TraceLine]) -> None:
         self.source = source
         self._read = read
 
@@ -55,7 +55,7 @@ class Place:
         return located(self.source, line.number, message, hint)
 
 
-def numbers(texts: Texts, column: str, place: Place) -> Array:
+def numbers(texts: Texts, column: str, place: ValuePlaces) -> Array:
     """Finite numbers of a column that are not negative; DocumentError at the first other one."""
     column_texts = texts[column]
     try:
@@ -72,7 +72,7 @@ def numbers(texts: Texts, column: str, place: Place) -> Array:
     return made
 
 
-def tokens(texts: Texts, column: str, place: Place, *, least: int) -> Ints:
+def tokens(texts: Texts, column: str, place: ValuePlaces, *, least: int) -> Ints:
     """Whole numbers of tokens of a column; DocumentError at the first line that has none."""
     made = numbers(texts, column, place)
     _refuse(made != np.floor(made), column, texts[column], place, "not a whole number")
@@ -91,7 +91,7 @@ def _made(text: str, kind: str) -> bool:
 
 
 def _refuse(
-    wrong: NDArray[np.bool_], column: str, texts: Sequence[str], place: Place, said: str
+    wrong: NDArray[np.bool_], column: str, texts: Sequence[str], place: ValuePlaces, said: str
 ) -> None:
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -142,7 +142,7 @@ def plain_columns(
     return {name: column[: min(rows, most)] for name, column in made.items()} if rows else None
 
 
-class Format(Struct, frozen=True):
+class TraceFormat(Struct, frozen=True):
     """A table of requests."""
 
     name: str
@@ -151,17 +151,17 @@ class Format(Struct, frozen=True):
     columns: tuple[str, ...]
     """Columns of arrival, prompt and answer, as they are spelled; without the first where nobody
     recorded when requests came."""
-    seconds: Callable[[Texts, str, Place], Array]
+    seconds: Callable[[Texts, str, ValuePlaces], Array]
     """Reads arrivals. [s]"""
     least: int = 0
     """Least tokens of a length: 0 where requests without an answer are recorded. [token]"""
     optional: tuple[str, ...] = ()
     """Columns that it may have."""
 
-    def convert(self, texts: Texts, place: Place) -> Rows:
+    def convert(self, texts: Texts, place: ValuePlaces) -> RequestRows:
         """Rows from columns of text."""
         *time, prompt, output = self.columns
-        rows = Rows(
+        rows = RequestRows(
             seconds=self.seconds(texts, time[0], place) if time else np.zeros(len(texts[prompt])),
             prompt=tokens(texts, prompt, place, least=self.least),
             output=tokens(texts, output, place, least=self.least),
@@ -171,7 +171,7 @@ class Format(Struct, frozen=True):
         return replace(rows, priority=tokens(texts, "priority", place, least=0))
 
 
-def _clock(texts: Texts, column: str, place: Place) -> Array:
+def _clock(texts: Texts, column: str, place: ValuePlaces) -> Array:
     """Seconds since 1970 of times of day in UTC. [s]"""
     written = [_ZONE.sub("", text.strip()) for text in texts[column]]
     for row, text in enumerate(written):
@@ -195,36 +195,36 @@ def _clock(texts: Texts, column: str, place: Place) -> Array:
 
 
 FORMATS: Final = (
-    Format(
+    TraceFormat(
         "azure",
         "Azure LLM inference trace (2023, 2024)",
         ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
         _clock,
     ),
-    Format(
+    TraceFormat(
         "burstgpt",
         "BurstGPT (arXiv 2401.17644)",
         ("Timestamp", "Request tokens", "Response tokens"),
         numbers,
     ),
-    Format(
+    TraceFormat(
         "splitwise",
         "trace of Splitwise's simulator (arXiv 2311.18677)",
         ("arrival_timestamp", "prompt_size", "token_size"),
         numbers,
     ),
-    Format(
+    TraceFormat(
         "vidur",
         "trace of Vidur (arXiv 2405.05465)",
         ("arrived_at", "num_prefill_tokens", "num_decode_tokens"),
         numbers,
     ),
-    Format(
+    TraceFormat(
         "vidur-lengths",
         "lengths of Vidur, without times (arXiv 2405.05465)",
         ("num_prefill_tokens", "num_decode_tokens"),
         numbers,
     ),
-    Format("csv", "plain table", ("arrival_s", "prompt", "output"), numbers, 1, ("priority",)),
+    TraceFormat("csv", "plain table", ("arrival_s", "prompt", "output"), numbers, 1, ("priority",)),
 )
 """Tables, told apart by their columns."""

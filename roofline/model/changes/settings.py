@@ -16,7 +16,7 @@ from roofline.model.precision import named
 from roofline.records import replace
 from roofline.units import show
 
-__all__ = ["CHANGES", "Change", "Setup", "apply", "explained", "parse", "setup_of"]
+__all__ = ["CHANGES", "SettingChange", "Setup", "apply", "explained", "parse", "setup_of"]
 
 
 class Setup(Struct, frozen=True):
@@ -58,7 +58,7 @@ def setup_of(
     return Setup(catalog.loaded(network, weights), gpu, weights, kv, tp, batch)
 
 
-class Change(Struct, frozen=True):
+class SettingChange(Struct, frozen=True):
     """One kind of change."""
 
     apply: Callable[[Setup, str], Setup]
@@ -143,7 +143,7 @@ def _unknown(written: str) -> InputError:
     return UnknownNameError(f"no change called {shown!r}", hint=f"{lead}changes: {every}")
 
 
-def _of_network(name: str) -> Change:
+def _of_network(name: str) -> SettingChange:
     """A change of the network alone, as one of the setup."""
     change = NETWORK[name]
 
@@ -154,7 +154,7 @@ def _of_network(name: str) -> Change:
     def reason(before: Setup, after: Setup, value: str) -> str:
         return change.reason(before.network, after.network, value)
 
-    return Change(effect, reason, change.example, change.training, change.textbook)
+    return SettingChange(effect, reason, change.example, change.training, change.textbook)
 
 
 def _student(setup: Setup, value: str) -> Setup:
@@ -203,24 +203,26 @@ def _tp_reason(before: Setup, setup: Setup, _: str) -> str:
     return f"each layer is shared by {devices} instead of {before.tp}"
 
 
-CHANGES: Final[Mapping[str, Change]] = {
-    "student": Change(_student, _student_reason, "llama-2-7b", "distil"),
-    "gpu": Change(
+CHANGES: Final[Mapping[str, SettingChange]] = {
+    "student": SettingChange(_student, _student_reason, "llama-2-7b", "distil"),
+    "gpu": SettingChange(
         lambda setup, value: replace(setup, gpu=hardware.gpu(value)), _gpu_reason, "a100-sxm"
     ),
     **{name: _of_network(name) for name in NETWORK if name != "sparsity"},
-    "weights": Change(_weights, _weights_reason, "int4-awq", "quantise"),
+    "weights": SettingChange(_weights, _weights_reason, "int4-awq", "quantise"),
     "sparsity": _of_network("sparsity"),
-    "kv": Change(
+    "kv": SettingChange(
         lambda setup, value: replace(setup, kv=value if value == "auto" else named(value).name),
         _kv_reason,
         "fp8",
     ),
-    "batch": Change(
+    "batch": SettingChange(
         lambda setup, value: replace(setup, batch=whole(value, "batch")),
         lambda old, new, _: f"{new.batch:,} sequences together instead of {old.batch:,}",
         "64",
     ),
-    "tp": Change(lambda setup, value: replace(setup, tp=whole(value, "tp")), _tp_reason, "2"),
+    "tp": SettingChange(
+        lambda setup, value: replace(setup, tp=whole(value, "tp")), _tp_reason, "2"
+    ),
 }
 """Changes by name, in the order in which several of them take effect."""

@@ -13,7 +13,7 @@ from roofline.model.checkpoint import gguf, safetensors
 from roofline.model.precision import named
 from roofline.units import show
 
-__all__ = ["TOLERANCE", "Stored", "stored_bytes", "warning"]
+__all__ = ["TOLERANCE", "StoredTensors", "stored_bytes", "warning"]
 
 TOLERANCE: Final = 0.01
 """Share by which a checkpoint may differ from the count before it is worth a warning. [1]"""
@@ -27,7 +27,7 @@ _LAYER: Final = re.compile(r"(?:^|\.)(?:layers|h|blk|blocks)\.(\d{1,9})\.")
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTensors:
     """Tensors of a checkpoint."""
 
     source: str
@@ -54,7 +54,7 @@ class Stored:
         return out
 
 
-def stored_bytes(path: str | Path) -> Stored | None:
+def stored_bytes(path: str | Path) -> StoredTensors | None:
     """Read how large a checkpoint is.
 
     Args:
@@ -92,7 +92,7 @@ def stored_bytes(path: str | Path) -> Stored | None:
         ) from None
 
 
-def warning(stored: Stored, architecture: Architecture) -> str:
+def warning(stored: StoredTensors, architecture: Architecture) -> str:
     """One sentence where a checkpoint is not as large as the network says; else empty.
 
     Args:
@@ -117,13 +117,13 @@ def _files(folder: Path, pattern: str) -> list[Path]:
     return sorted(file for file in folder.glob(pattern) if file.is_file())
 
 
-def _indexed(folder: Path, index: Path) -> Stored:
+def _indexed(folder: Path, index: Path) -> StoredTensors:
     """The files an index names; its own total where none of them is there."""
     names, total = safetensors.index(index)
     files = [folder / name for name in names]
     missing = [file for file in files if not file.is_file()]
     if len(missing) == len(files) and total is not None:
-        return Stored(str(index), "index", total)
+        return StoredTensors(str(index), "index", total)
     if missing:
         raise DocumentError(
             f"{len(missing)} of the {len(files)} files of the checkpoint are missing, "
@@ -134,7 +134,7 @@ def _indexed(folder: Path, index: Path) -> Stored:
     return _stored(folder, "safetensors", files)
 
 
-def _stored(source: Path, kind: str, files: list[Path]) -> Stored:
+def _stored(source: Path, kind: str, files: list[Path]) -> StoredTensors:
     """Tensors of the files of one checkpoint."""
     sizes: dict[str, int] = {}
     types: dict[str, int] = {}
@@ -149,7 +149,7 @@ def _stored(source: Path, kind: str, files: list[Path]) -> Stored:
                 )
             sizes[name] = size
             types[dtype] = types.get(dtype, 0) + size
-    return Stored(str(source), kind, sum(sizes.values()), sizes, types)
+    return StoredTensors(str(source), kind, sum(sizes.values()), sizes, types)
 
 
 def _one_set(folder: Path, files: list[Path]) -> list[Path]:

@@ -143,7 +143,7 @@ class Tensor(NamedTuple):
     """Sizes as the file has them: those of a row come first. [1]"""
 
 
-class Table(NamedTuple):
+class GgufHeader(NamedTuple):
     """Metadata and tensors of a file."""
 
     keys: dict[str, Any]
@@ -160,7 +160,7 @@ def tensors(file: Path) -> dict[str, tuple[str, int]]:
     return {name: (each.type, each.bytes) for name, each in table(file).tensors.items()}
 
 
-def table(file: Path) -> Table:
+def table(file: Path) -> GgufHeader:
     """Metadata of a file, and the types, sizes and shapes of its tensors.
 
     Raises:
@@ -194,7 +194,7 @@ def table(file: Path) -> Table:
         at = end
     if spans and start + at > whole:
         reader.refuse("the file ends before its tensors do")
-    return Table(keys, found)
+    return GgufHeader(keys, found)
 
 
 def _metadata(reader: Reader) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from roofline.errors import DocumentError, UnsupportedModelError
 from roofline.model.architecture import Architecture, Block
-from roofline.model.checkpoint import Stored, warning
-from roofline.model.checkpoint.gguf import Table, Tensor, table
+from roofline.model.checkpoint import StoredTensors, warning
+from roofline.model.checkpoint.gguf import GgufHeader, Tensor, table
 from roofline.model.huggingface import from_config
 from roofline.records import replace
 from roofline.schema import parse_json
@@ -104,7 +104,7 @@ def gguf_network(path: Path) -> Architecture:
             where=str(error.filename),
         ) from None
     keys = {key: value for each in reversed(tables) for key, value in each.keys.items()}
-    found = Table(keys, {k: tensor for each in tables for k, tensor in each.tensors.items()})
+    found = GgufHeader(keys, {k: tensor for each in tables for k, tensor in each.tensors.items()})
     config, origins = _config(found, path)
     document = parse_json(json.dumps(config), str(path))
     try:
@@ -113,7 +113,7 @@ def gguf_network(path: Path) -> Architecture:
         raise UnsupportedModelError(error.message, hint=error.hint, where=str(path)) from None
     provenance = {field: _origin(text, origins, path) for field, text in made.provenance.items()}
     sizes = {name: each.bytes for name, each in found.tensors.items()}
-    unlike = warning(Stored(str(path), "gguf", sum(sizes.values()), sizes), made)
+    unlike = warning(StoredTensors(str(path), "gguf", sum(sizes.values()), sizes), made)
     notes = (*made.notes, unlike) if unlike else made.notes
     return replace(made, provenance=provenance, notes=notes)
 
@@ -130,7 +130,7 @@ def _parts(path: Path) -> list[Path]:
     ]
 
 
-def _config(found: Table, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def _config(found: GgufHeader, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Fields as a ``config.json`` has them, and the key that each was read from."""
     name = str(found.keys.get("general.architecture", ""))
     if name not in TYPES:

@@ -11,7 +11,7 @@ from roofline.model.huggingface.layers import no_windows
 from roofline.model.huggingface.storage import plain_format
 
 
-class Names(Struct, frozen=True):
+class GeometryKeys(Struct, frozen=True):
     """Keys of the geometry in a family of configs."""
 
     width: tuple[str, ...] = ("hidden_size",)
@@ -39,8 +39,8 @@ def family(*model_types: str) -> Callable[[Builder], Builder]:
     return register
 
 
-LLAMA_NAMES: Final = Names()
-GPT_NAMES: Final = Names(
+LLAMA_NAMES: Final = GeometryKeys()
+GPT_NAMES: Final = GeometryKeys(
     width=("n_embd", "hidden_size"),
     layers=("n_layer", "num_hidden_layers"),
     heads=("n_head", "num_attention_heads"),
@@ -73,7 +73,7 @@ class Geometry(Struct, frozen=True):
 
 def geometry(
     fields: Fields,
-    names: Names = LLAMA_NAMES,
+    names: GeometryKeys = LLAMA_NAMES,
     *,
     kv_heads: int | None = None,
     head_dim: int | None = None,

@@ -7,7 +7,7 @@ from typing import Final
 
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
-    Names,
+    GeometryKeys,
     assemble,
     attention,
     biases,
@@ -101,7 +101,7 @@ def jais2(fields: Fields) -> Architecture:
 @family("persimmon")
 def persimmon(fields: Fields) -> Architecture:
     """Persimmon: biases everywhere, norms with biases, also on each head of q and k."""
-    shape = geometry(fields, replace(Names(), kv_heads=()), explicit_head_dim=False)
+    shape = geometry(fields, replace(GeometryKeys(), kv_heads=()), explicit_head_dim=False)
     normed = fields.flag("qk_norm", "qk_layernorm", default=True)
     return decoder(
         fields,
@@ -128,7 +128,7 @@ def granite_swa(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, mlp, tied=True)
 
 
-NEO_NAMES: Final = Names(
+NEO_NAMES: Final = GeometryKeys(
     layers=("num_layers", "num_hidden_layers"),
     heads=("num_heads", "num_attention_heads"),
     kv_heads=(),
@@ -168,7 +168,7 @@ def gpt_neo(fields: Fields) -> Architecture:
     )
 
 
-XGLM_NAMES: Final = Names(
+XGLM_NAMES: Final = GeometryKeys(
     width=("d_model",), layers=("num_layers",), heads=("attention_heads",), kv_heads=()
 )
 

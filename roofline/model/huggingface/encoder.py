@@ -6,13 +6,20 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 from typing import Final
 
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
-from roofline.model.huggingface.common import Names, family, geometry, neutral, stack, ungated
+from roofline.model.huggingface.common import (
+    GeometryKeys,
+    family,
+    geometry,
+    neutral,
+    stack,
+    ungated,
+)
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import block_parameters
 from roofline.records import replace
 
-BERT_NAMES: Final = Names(kv_heads=())
-T5_NAMES: Final = Names(
+BERT_NAMES: Final = GeometryKeys(kv_heads=())
+T5_NAMES: Final = GeometryKeys(
     width=("d_model",),
     layers=("num_layers",),
     heads=("num_heads",),
@@ -21,7 +28,9 @@ T5_NAMES: Final = Names(
 )
 
 
-DISTIL_NAMES: Final = Names(width=("dim",), layers=("n_layers",), heads=("n_heads",), kv_heads=())
+DISTIL_NAMES: Final = GeometryKeys(
+    width=("dim",), layers=("n_layers",), heads=("n_heads",), kv_heads=()
+)
 
 
 @family("bert", "roberta", "xlm-roberta", "distilbert")

@@ -10,7 +10,7 @@ from roofline.model.huggingface.common import (
     DIVISOR,
     GPT_NAMES,
     Geometry,
-    Names,
+    GeometryKeys,
     activation,
     biases,
     check_groups,
@@ -23,7 +23,7 @@ from roofline.model.huggingface.common import (
 from roofline.model.huggingface.fields import Fields
 from roofline.records import replace
 
-BLOOM_NAMES: Final = Names(
+BLOOM_NAMES: Final = GeometryKeys(
     width=("hidden_size", "n_embed"),
     layers=("n_layer", "num_hidden_layers"),
     heads=("n_head", "num_attention_heads"),
@@ -36,7 +36,7 @@ FALCON_NAMES: Final = replace(
     heads=("num_attention_heads", "n_head"),
     context=("max_position_embeddings",),
 )
-MPT_NAMES: Final = Names(
+MPT_NAMES: Final = GeometryKeys(
     width=("d_model", "hidden_size"),
     layers=("n_layers", "num_hidden_layers"),
     heads=("n_heads", "num_attention_heads"),
@@ -48,7 +48,7 @@ MPT_NAMES: Final = Names(
 @family("opt")
 def opt(fields: Fields) -> Architecture:
     """OPT: two spare rows of positions; the 350M one has a narrower embedding and post-norms."""
-    shape = geometry(fields, replace(Names(), kv_heads=()), explicit_head_dim=False)
+    shape = geometry(fields, replace(GeometryKeys(), kv_heads=()), explicit_head_dim=False)
     bias = fields.flag("bias", "enable_bias", default=True)
     affine = fields.flag("norm_weights", "layer_norm_elementwise_affine", default=True)
     before = fields.flag("norm_before", "do_layer_norm_before", default=True)
@@ -125,7 +125,7 @@ def gptj(fields: Fields) -> Architecture:
 @family("gpt_neox")
 def gpt_neox(fields: Fields) -> Architecture:
     """GPT-NeoX, Pythia: two norms even where both parts are parallel."""
-    shape = geometry(fields, replace(Names(), kv_heads=()), explicit_head_dim=False)
+    shape = geometry(fields, replace(GeometryKeys(), kv_heads=()), explicit_head_dim=False)
     return decoder(
         fields,
         shape,

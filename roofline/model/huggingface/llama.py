@@ -8,7 +8,7 @@ from typing import Final
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
     Geometry,
-    Names,
+    GeometryKeys,
     biases,
     decoder,
     family,
@@ -285,7 +285,7 @@ def nemotron(fields: Fields) -> Architecture:
 def exaone(fields: Fields) -> Architecture:
     """EXAONE 3 and 3.5: Llama with layers and norms spelled as in GPT."""
     neutral(fields, mlp_bias=False)
-    names = Names(layers=("num_layers", "num_hidden_layers"))
+    names = GeometryKeys(layers=("num_layers", "num_hidden_layers"))
     return decoder(fields, geometry(fields, names, kv_heads=8), **biases(fields))
 
 

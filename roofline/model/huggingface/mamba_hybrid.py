@@ -17,7 +17,7 @@ from roofline.model.architecture import (
     Recurrent,
 )
 from roofline.model.huggingface.common import (
-    Names,
+    GeometryKeys,
     activation,
     assemble,
     attention,
@@ -256,7 +256,7 @@ def lfm2(fields: Fields) -> Architecture:
     return assemble(fields, shape, [mixers[kind] for kind in kinds], parts, tied=tied)
 
 
-LFM2_NAMES: Final = Names(heads=("num_attention_heads", "num_heads"))
+LFM2_NAMES: Final = GeometryKeys(heads=("num_attention_heads", "num_heads"))
 LFM2_WORDS: Final = {"conv": "C", "full_attention": "*"}
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
-    Names,
+    GeometryKeys,
     assemble,
     attention,
     biases,
@@ -29,7 +29,7 @@ from roofline.records import replace
 @family("dbrx")
 def dbrx(fields: Fields) -> Architecture:
     """DBRX: attention and experts in mappings of their own; norms without biases."""
-    names = Names(("d_model",), ("n_layers",), ("n_heads",), (), ("max_seq_len",))
+    names = GeometryKeys(("d_model",), ("n_layers",), ("n_heads",), (), ("max_seq_len",))
     shape = geometry(fields, names, explicit_head_dim=False)
     inner = _part(fields, "attn_config")
     inner.seen |= {"attn_pdrop", "clip_qkv", "rope_theta"}
@@ -149,7 +149,7 @@ def step(fields: Fields) -> Architecture:
     neutral(fields, use_head_wise_attn_gate=True, use_moe=True, use_qk_norm=True)
     neutral(fields, n_shared_experts=1, moe_every_n_layer=1, att_impl_type="GQA")
     fields.seen |= STEP
-    names = Names(kv_heads=("num_key_value_heads", "num_attention_groups"))
+    names = GeometryKeys(kv_heads=("num_key_value_heads", "num_attention_groups"))
     shape = geometry(fields, names, kv_heads=8, head_dim=128)
     extra = fields.optional("prediction_layers", "num_nextn_predict_layers", low=0) or 0
     if extra:

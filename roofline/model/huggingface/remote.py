@@ -8,7 +8,7 @@ from typing import Final
 from roofline.model.architecture import Architecture, Mlp
 from roofline.model.huggingface.common import (
     LLAMA_NAMES,
-    Names,
+    GeometryKeys,
     biases,
     check_groups,
     decoder,
@@ -22,7 +22,7 @@ from roofline.model.huggingface.llama import qwen2
 from roofline.records import replace
 
 QWEN_NAMES: Final = replace(LLAMA_NAMES, kv_heads=(), context=("seq_length",))
-CHATGLM_NAMES: Final = Names(
+CHATGLM_NAMES: Final = GeometryKeys(
     layers=("num_layers", "num_hidden_layers"),
     kv_heads=(),
     context=("seq_length",),
@@ -106,7 +106,7 @@ def mimo(fields: Fields) -> Architecture:
     return further_tokens(fields, qwen2(fields))
 
 
-LLADA_NAMES: Final = Names(
+LLADA_NAMES: Final = GeometryKeys(
     width=("d_model",),
     layers=("n_layers",),
     heads=("n_heads",),

@@ -4,7 +4,7 @@
 happens to a pair of weights and activations on one machine.
 """
 
-from roofline.model.precision.formats import FORMATS, KV_FORMATS, Format
+from roofline.model.precision.formats import FORMATS, KV_FORMATS, NumberFormat
 from roofline.model.precision.naming import named
 from roofline.model.precision.products import (
     Precision,
@@ -18,7 +18,7 @@ from roofline.model.precision.products import (
 __all__ = [
     "FORMATS",
     "KV_FORMATS",
-    "Format",
+    "NumberFormat",
     "Precision",
     "Product",
     "dequantisation",

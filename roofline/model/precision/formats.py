@@ -17,7 +17,7 @@ more than 99.9 % of values stay in 8 bits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class NumberFormat:
     """A way to store numbers."""
 
     name: str
@@ -108,16 +108,18 @@ _CLAIM = (
 _TERNARY = "four of −1, 0 and 1 to a byte; Ma et al. 2025 (arXiv 2504.12285); "
 _MX8, _NV4, _MX4 = ((8, 32),), ((8, 16),), ((8, 32),)
 
-FORMATS: Final[Mapping[str, Format]] = {
+FORMATS: Final[Mapping[str, NumberFormat]] = {
     entry.name: entry
     for entry in (
-        Format("fp32", 32, ("fp32",)),
-        Format("tf32", 32, ("tf32",), source="stored as fp32, multiplied with 10 mantissa bits"),
-        Format("bf16", 16, ("bf16",)),
-        Format("fp16", 16, ("fp16",)),
-        Format("fp8", 8, ("fp8",), activation="fp8", source=f"8 bits (e4m3); {_TENSOR}"),
-        Format("fp8-e5m2", 8, ("fp8",), activation="fp8", source=f"8 bits (e5m2); {_TENSOR}"),
-        Format(
+        NumberFormat("fp32", 32, ("fp32",)),
+        NumberFormat(
+            "tf32", 32, ("tf32",), source="stored as fp32, multiplied with 10 mantissa bits"
+        ),
+        NumberFormat("bf16", 16, ("bf16",)),
+        NumberFormat("fp16", 16, ("fp16",)),
+        NumberFormat("fp8", 8, ("fp8",), activation="fp8", source=f"8 bits (e4m3); {_TENSOR}"),
+        NumberFormat("fp8-e5m2", 8, ("fp8",), activation="fp8", source=f"8 bits (e5m2); {_TENSOR}"),
+        NumberFormat(
             "fp8-row",
             8,
             ("fp8",),
@@ -125,7 +127,7 @@ FORMATS: Final[Mapping[str, Format]] = {
             activation="fp8-row",
             source="8 bits with an fp32 scale per output; activations per token",
         ),
-        Format(
+        NumberFormat(
             "fp8-block",
             8,
             ("fp8",),
@@ -133,7 +135,7 @@ FORMATS: Final[Mapping[str, Format]] = {
             activation="fp8-1x128",
             source="DeepSeek-V3 (2412.19437): blocks of 128×128 with an fp32 scale",
         ),
-        Format(
+        NumberFormat(
             "fp8-1x128",
             8,
             ("fp8",),
@@ -141,11 +143,13 @@ FORMATS: Final[Mapping[str, Format]] = {
             activation="fp8-1x128",
             source="DeepSeek-V3 (2412.19437): groups of 128 with an fp32 scale, for activations",
         ),
-        Format("fp8-wo", 8, source=f"8 bits; {_TENSOR}"),
-        Format("mxfp8", 8, ("fp8",), shared=_MX8, activation="mxfp8", needs="fp4", source=_MX),
-        Format("int8", 8, ("int8",), row_bits=32, activation="int8", source=_INT8),
-        Format("int8-wo", 8, row_bits=16, source="8 bits with an fp16 scale per output"),
-        Format(
+        NumberFormat("fp8-wo", 8, source=f"8 bits; {_TENSOR}"),
+        NumberFormat(
+            "mxfp8", 8, ("fp8",), shared=_MX8, activation="mxfp8", needs="fp4", source=_MX
+        ),
+        NumberFormat("int8", 8, ("int8",), row_bits=32, activation="int8", source=_INT8),
+        NumberFormat("int8-wo", 8, row_bits=16, source="8 bits with an fp16 scale per output"),
+        NumberFormat(
             "llm.int8",
             8,
             ("int8",),
@@ -155,35 +159,35 @@ FORMATS: Final[Mapping[str, Format]] = {
             claim=_CLAIM,
             source="bitsandbytes: 8 bits with an fp32 scale per output; arXiv 2208.07339",
         ),
-        Format(
+        NumberFormat(
             "nf4",
             4,
             shared=((8, 64), (32, 64 * 256)),
             unfused=True,
             source=f"{_BNB}: groups of 64 with an 8-bit scale, 256 of which share an fp32 one",
         ),
-        Format(
+        NumberFormat(
             "nf4-single",
             4,
             shared=((32, 64),),
             unfused=True,
             source=f"{_BNB}: groups of 64 with an fp32 scale",
         ),
-        Format(
+        NumberFormat(
             "squeezellm-3",
             3,
             shared=((27, 125),),
             row_bits=8 * 16,
             source="3 bits into a table of 8 fp16 values per row" + _SPARSE,
         ),
-        Format(
+        NumberFormat(
             "squeezellm-4",
             4,
             shared=((27, 125),),
             row_bits=16 * 16,
             source="4 bits into a table of 16 fp16 values per row" + _SPARSE,
         ),
-        Format(
+        NumberFormat(
             "int4-w4a8",
             4,
             ("fp8",),
@@ -191,19 +195,21 @@ FORMATS: Final[Mapping[str, Format]] = {
             activation="fp8",
             source="TensorRT-LLM W4A8 AWQ: groups of 128 with an fp16 scale, fp8 activations",
         ),
-        Format("ternary", 2, ("int8",), activation="int8", source=_TERNARY + _TENSOR),
-        Format("mxfp4", 4, ("fp4",), shared=_MX4, activation="mxfp4", source=_MX),
-        Format("mxfp4-w4a8", 4, ("fp8",), shared=_MX4, activation="mxfp8", needs="fp4", source=_MX),
-        Format("mxfp4-w4a16", 4, shared=_MX4, source=_MX),
-        Format("nvfp4", 4, ("fp4",), shared=_NV4, activation="nvfp4", source=_NV),
-        Format("nvfp4-w4a16", 4, shared=_NV4, source=_NV),
-        Format(
+        NumberFormat("ternary", 2, ("int8",), activation="int8", source=_TERNARY + _TENSOR),
+        NumberFormat("mxfp4", 4, ("fp4",), shared=_MX4, activation="mxfp4", source=_MX),
+        NumberFormat(
+            "mxfp4-w4a8", 4, ("fp8",), shared=_MX4, activation="mxfp8", needs="fp4", source=_MX
+        ),
+        NumberFormat("mxfp4-w4a16", 4, shared=_MX4, source=_MX),
+        NumberFormat("nvfp4", 4, ("fp4",), shared=_NV4, activation="nvfp4", source=_NV),
+        NumberFormat("nvfp4-w4a16", 4, shared=_NV4, source=_NV),
+        NumberFormat(
             "int8-kv",
             8,
             shared=((16, 128),),
             source="8 bits with an fp16 scale per token and head, for heads of 128",
         ),
-        Format(
+        NumberFormat(
             "int4-kv",
             4,
             shared=((32, 128),),
@@ -221,7 +227,7 @@ KV_FORMATS: Final = ("fp32", "bf16", "fp16", "fp8", "fp8-e5m2", "int8", "int8-kv
 @cache
 def grouped(
     bits: int, group: int, *, zero_bits: int | None = None, protected: Fraction = _NONE
-) -> Format:
+) -> NumberFormat:
     """Weight-only integers in groups that share an fp16 scale and a zero point.
 
     Source: Lin et al. 2023 (arXiv 2306.00978), Frantar et al. 2022 (arXiv 2210.17323), and Shao et
@@ -250,7 +256,7 @@ def grouped(
     name = f"int{bits}{size}{style}"
     what = {bits: f"a packed {bits}-bit zero", 0: "no zero", 16: "an fp16 zero"}[zero]
     overhead = tuple((each, group) for each in (16, zero) if each and group)
-    return Format(
+    return NumberFormat(
         _SHORT.get(name, name) + (f"-keep{float(protected):g}" if protected else ""),
         bits,
         protected=protected,
@@ -310,14 +316,14 @@ INPUTS: Final = "q8-1"
 
 
 @cache
-def in_blocks(name: str) -> Format:
+def in_blocks(name: str) -> NumberFormat:
     """Weight-only format of llama.cpp, a name of `BLOCKS`.
 
     >>> in_blocks("q4-k").bits, in_blocks("q6-k").expression
     (4.5, '6 + 144/256 = 6.5625')
     """
     bits, values, size = BLOCKS[name]
-    return Format(
+    return NumberFormat(
         name,
         bits,
         shared=((8 * size - bits * values, values),),

@@ -9,7 +9,7 @@ from typing import Final
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.hardware.machine import SPARSE
-from roofline.model.precision.formats import BLOCKS, FORMATS, Format, grouped, in_blocks
+from roofline.model.precision.formats import BLOCKS, FORMATS, NumberFormat, grouped, in_blocks
 from roofline.records import replace
 
 _SUFFIX: Final = re.compile(r"(.+)-(2:4|sparse0\.[0-9]{1,6})")
@@ -50,7 +50,7 @@ def suffix(value: str) -> str:
 
 
 @cache
-def thinned(dense: Format, pattern: str) -> Format:
+def thinned(dense: NumberFormat, pattern: str) -> NumberFormat:
     """Format that stores only the weights that are not zero; scales stay as they are.
 
     Source: Mishra et al. 2021 (arXiv 2104.08378) for 2:4; for the bitmap, one bit per weight.
@@ -65,7 +65,8 @@ def thinned(dense: Format, pattern: str) -> Format:
         InputError: The result would take more than the dense format.
 
     Examples:
-        >>> thinned(Format("bf16", 16), "2:4").bits, thinned(Format("bf16", 16), "sparse0.75").bits
+        >>> bf16 = NumberFormat("bf16", 16)
+        >>> thinned(bf16, "2:4").bits, thinned(bf16, "sparse0.75").bits
         (9.0, 5.0)
     """
     structured = pattern == "2:4"
@@ -137,7 +138,7 @@ _EXAMPLES: Final = ("int4", "int4-awq", "int4-gptq", "awq", "gptq", "omniquant",
 
 
 @cache
-def named(name: str) -> Format:
+def named(name: str) -> NumberFormat:
     """Number format of a name; bits of integers in groups follow from the name.
 
     Args:
@@ -168,7 +169,7 @@ def named(name: str) -> Format:
     )
 
 
-def _find(name: str) -> Format | None:
+def _find(name: str) -> NumberFormat | None:
     stem, pattern = split(name)
     if pattern:
         dense = _find(stem)

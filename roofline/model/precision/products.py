@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from roofline.errors import MissingRateError, UnknownNameError
 from roofline.hardware.machine import SPARSE, Gpu
-from roofline.model.precision.formats import FORMATS, INPUTS, KV_FORMATS, MULTIPLIED, Format
+from roofline.model.precision.formats import FORMATS, INPUTS, KV_FORMATS, MULTIPLIED, NumberFormat
 from roofline.model.precision.naming import named
 from roofline.records import replace
 from roofline.units import BITS_PER_BYTE
@@ -24,19 +24,19 @@ Value: TypeAlias = float | NDArray[np.float64]
 class Product(Struct, frozen=True):
     """Product with weights of one format on one machine."""
 
-    stored: Format
+    stored: NumberFormat
     """Format of the weights."""
     arithmetic: str
     """Type the product runs in: a key of `Gpu.flops_per_s`."""
-    activations: Format
+    activations: NumberFormat
     """Format of the input."""
-    quantised: Format | None = None
+    quantised: NumberFormat | None = None
     """Format that activations are converted to first; None where they stay."""
     note: str = ""
     """A conversion that a reader should know of, one sentence; may be empty."""
 
     @property
-    def multiplied(self) -> Format:
+    def multiplied(self) -> NumberFormat:
         """Format in which activations meet the weights."""
         return self.activations if self.quantised is None else self.quantised
 
@@ -55,13 +55,13 @@ class Product(Struct, frozen=True):
 class Precision:
     """Formats of a deployment, and the arithmetic that follows on one GPU."""
 
-    weights: Format
+    weights: NumberFormat
     """Format of the linear layers."""
-    activations: Format
+    activations: NumberFormat
     """Format between operators; of norms, biases, embeddings and LM head unless those are wider."""
-    kv: Format
+    kv: NumberFormat
     """Format of the cache."""
-    head: Format
+    head: NumberFormat
     """Format of token embedding and LM head, which quantised checkpoints leave in 16 bits."""
     linear_arithmetic: str
     attention_arithmetic: str
@@ -86,7 +86,9 @@ class Precision:
         return self.products[wanted]
 
 
-def product(stored: Format, activations: Format, gpu: Gpu, *, integers: bool = False) -> Product:
+def product(
+    stored: NumberFormat, activations: NumberFormat, gpu: Gpu, *, integers: bool = False
+) -> Product:
     """Choose the arithmetic of weights and activations on a GPU.
 
     Formats the GPU cannot multiply fall back to one named path, the arithmetic of the activations
@@ -130,7 +132,7 @@ def product(stored: Format, activations: Format, gpu: Gpu, *, integers: bool = F
     return Product(stored, sixteen, activations, note=note)
 
 
-def _thinned(dense: Product, stored: Format, gpu: Gpu) -> Product:
+def _thinned(dense: Product, stored: NumberFormat, gpu: Gpu) -> Product:
     """The product with zeros in the weights: faster only where the GPU skips their pattern."""
     if not stored.name.endswith(SPARSE):
         note = (
@@ -192,7 +194,7 @@ def resolve(
     )
 
 
-def _activations(stored: Format, gpu: Gpu) -> Format:
+def _activations(stored: NumberFormat, gpu: Gpu) -> NumberFormat:
     """Format between operators: that of the weights from 16 bits on, else 16 bits."""
     if stored.dense:
         return _activations(named(stored.dense), gpu)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from roofline.table import Result
-from roofline.view.block import Block, Cell, Grid, number_cell
+from roofline.view.block import Cell, PageTable, Section, number_cell
 from roofline.view.grids import grid, percents
 from roofline.view.known import calibrated
 from roofline.view.text import UNKNOWN, amount
@@ -29,7 +29,7 @@ def _what(name: str) -> str:
     return f"{of}{space}{field.replace('.', ' ').replace('_', ' ') if '.' in field else field}"
 
 
-def _grids(result: Result) -> Iterator[Grid]:
+def _grids(result: Result) -> Iterator[PageTable]:
     given = {name: table for name, table in result.tables.items() if len(table)}
     if rows := given.get("assumptions"):
         made = partial(
@@ -78,7 +78,7 @@ def _grids(result: Result) -> Iterator[Grid]:
         )
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     grids = tuple(_grids(result))
     if not grids:
@@ -89,4 +89,4 @@ def build(result: Result) -> Block | None:
         if (grid.key in ("assumptions-table", "kernels-table") and len(grid.rows) > FEW)
         or (grid.key == "roofs-table" and calibrated(result))  # figures are not computed with it
     }
-    return Block(20, "assumptions", "Assumptions", "assumptions.html", folded, grids=grids)
+    return Section(20, "assumptions", "Assumptions", "assumptions.html", folded, grids=grids)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from roofline.report.figures import axis, colour, layout, lines, log_axis, note, rule, scatter
 from roofline.table import Result, Table
-from roofline.view.block import Block, Figure, Grid, Key
+from roofline.view.block import Figure, Key, PageTable, Section
 from roofline.view.grids import grid
 from roofline.view.known import calibrated
 from roofline.view.text import amount, between, is_number, plain
@@ -278,7 +278,7 @@ def _here_in_words(facts: BatchFacts, place: int) -> str:
     return f" The central 80 % at batch {plain(facts.batches[place], 6)}: {ranges}."
 
 
-def _grid(table: Table, predicted: bool) -> Grid:
+def _grid(table: Table, predicted: bool) -> PageTable:
     ends = "{0}, {0}_low" if predicted else "{0}"
     metrics = ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s", "user_tok_s")
     columns = ", ".join(ends.format(name) for name in metrics)
@@ -286,13 +286,13 @@ def _grid(table: Table, predicted: bool) -> Grid:
     return grid("batch-table", title, table, f"batch, {columns}, fits=Memory")
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     if "batch_curve" not in result.tables or not len(result.tables["batch_curve"]):
         return None
     facts = batch_facts(result)
     figures = (draw_batch(facts),) if facts.panels else ()
-    return Block(
+    return Section(
         60,
         "batch",
         "Against batch",

@@ -6,7 +6,7 @@ from typing import Any, Final
 from roofline.report.lanes import rank
 from roofline.report.sections.variants import FIGURES
 from roofline.table import Result
-from roofline.view.block import Block, Card, Verdict
+from roofline.view.block import Card, Section, Verdict
 from roofline.view.known import MEANINGS
 from roofline.view.tables import speed
 from roofline.view.text import clean, interval, is_number
@@ -90,11 +90,11 @@ def _card(name: str, best: Row, base: Row) -> Card:
     )
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     if not {"variants", "factors"} <= result.tables.keys() or not result.rows("variants"):
         return None
     grid = speed(result)
     grids = () if grid is None else (grid,)
     facts = compare_verdict(result)
-    return Block(10, "verdict", "Verdict", "answer.html", facts, grids=grids)
+    return Section(10, "verdict", "Verdict", "answer.html", facts, grids=grids)

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from roofline.table import Derivation, Result
-from roofline.view.block import Block
+from roofline.view.block import Section
 from roofline.view.known import BOUND, MEASURED, PARTLY
 from roofline.view.text import Amount
 from roofline.view.words import derived
@@ -15,7 +15,7 @@ LONG: Final = 8
 """Numbers of a part from which on it is told once."""
 
 
-class Node(Struct, frozen=True):
+class DerivationNode(Struct, frozen=True):
     """One number of a derivation."""
 
     entry: Derivation
@@ -25,7 +25,7 @@ class Node(Struct, frozen=True):
     """Key of the derivation on this page that says the rest; empty if it is said here."""
     under: str = ""
     """Name of that derivation, where this number is a part of it."""
-    inputs: tuple["Node", ...] = ()
+    inputs: tuple["DerivationNode", ...] = ()
 
     @property
     def leaf(self) -> bool:
@@ -33,7 +33,7 @@ class Node(Struct, frozen=True):
         return not (self.entry.formula or self.entry.substituted or self.inputs)
 
 
-def derivation_facts(result: Result) -> Mapping[str, Node]:
+def derivation_facts(result: Result) -> Mapping[str, DerivationNode]:
     """Derivations by metric; one that is part of another is told once and linked.
 
     So are long parts that two of them have.
@@ -54,7 +54,7 @@ def _node(
     metric: str,
     under: str,
     top: bool = True,
-) -> Node:
+) -> DerivationNode:
     """A number with its inputs, each that is told elsewhere without them.
 
     Args:
@@ -68,15 +68,15 @@ def _node(
     if basis == BOUND and any(part.basis in MEASURED for part in every):
         basis = PARTLY  # only a part rests on datasheet rates
     if not top and entry in told:
-        return Node(entry, derived(entry), basis, *told[entry])
+        return DerivationNode(entry, derived(entry), basis, *told[entry])
     if not top and len(every) >= LONG:
         parts[entry] = metric, under
     inputs = (_node(part, told, parts, metric, under, top=False) for part in entry.inputs)
-    return Node(entry, derived(entry), basis, inputs=tuple(inputs))
+    return DerivationNode(entry, derived(entry), basis, inputs=tuple(inputs))
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     if not result.derivations:
         return None
-    return Block(90, "derivations", "Derivations", "derivations.html", derivation_facts(result))
+    return Section(90, "derivations", "Derivations", "derivations.html", derivation_facts(result))

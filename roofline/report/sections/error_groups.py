@@ -8,7 +8,7 @@ from msgspec import Struct
 from roofline.report.figures import axis, colour, layout, lines, log_ticks, name_axis, scatter
 from roofline.report.scored import has_scores
 from roofline.table import Result
-from roofline.view.block import Block, Figure, Grid, Key
+from roofline.view.block import Figure, Key, PageTable, Section
 from roofline.view.questions import grids_of
 from roofline.view.scores import groups
 from roofline.view.text import is_number, label, percent
@@ -130,7 +130,7 @@ def _hover(each: GroupError) -> str:
     return lines([*told, *([inside] if inside else [])])
 
 
-def _grids(result: Result) -> tuple[Grid, ...]:
+def _grids(result: Result) -> tuple[PageTable, ...]:
     if has_scores(result):
         return (*groups(result), *grids_of(result, "reasons"), *grids_of(result, "refused"))
     if "validated" in result.tables:
@@ -143,11 +143,11 @@ def _grids(result: Result) -> tuple[Grid, ...]:
     return tuple(each for each in by if len(each.rows) > metrics)
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     grids, facts = _grids(result), group_errors(result)
     several = len({each.name for each in facts}) > 1
     figures = (draw_errors(facts),) if several else ()
     if not grids and not figures:
         return None
-    return Block(13, "groups", "Errors by group", "groups.html", None, figures, grids)
+    return Section(13, "groups", "Errors by group", "groups.html", None, figures, grids)

@@ -6,9 +6,17 @@ from typing import Any, Final
 from msgspec import Struct
 
 from roofline.report.figures import colour, layout
-from roofline.report.lanes import SPEED, Choice, Lanes, alike, embedded, speed_axes, swept
+from roofline.report.lanes import (
+    SPEED,
+    PageConfigurations,
+    VariedSetting,
+    alike,
+    embedded,
+    speed_axes,
+    swept,
+)
 from roofline.table import Result, table
-from roofline.view.block import Block, Figure, Grid, Key
+from roofline.view.block import Figure, Key, PageTable, Section
 from roofline.view.grids import grid
 from roofline.view.text import is_number
 from roofline.view.words import heading, mid
@@ -29,8 +37,8 @@ SAID: Final = frozenset({heading("batch"), heading("prompt")})
 class ExplorerFacts(Struct, frozen=True):
     """Choices of the controls, and the configurations behind them."""
 
-    axes: tuple[Choice, ...]
-    numbers: tuple[Choice, ...]
+    axes: tuple[VariedSetting, ...]
+    numbers: tuple[VariedSetting, ...]
     """Names and numbers to choose."""
     fixed: tuple[str, ...]
     """Settings that all have in common, in words."""
@@ -48,7 +56,7 @@ class ExplorerFacts(Struct, frozen=True):
     """Sentence where some combinations of the choices are not there; else empty."""
 
 
-def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
+def explorer_facts(result: Result, lanes: PageConfigurations) -> ExplorerFacts:
     """Controls of the configurations of a result."""
     start = result.metadata.get("start")
     asked = start.items() if isinstance(start, dict) else ()
@@ -81,7 +89,7 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
     )
 
 
-def _gaps(result: Result, lanes: Lanes) -> str:
+def _gaps(result: Result, lanes: PageConfigurations) -> str:
     if len(lanes.rows) == prod(len(each.values) for each in (*lanes.axes, *lanes.numbers)):
         return ""
     some = result.metadata.get("keep", "all") != "all"
@@ -90,7 +98,7 @@ def _gaps(result: Result, lanes: Lanes) -> str:
     return f"{missing} can be chosen: a choice that leads to none moves the others.{more}"
 
 
-def draw_curve(lanes: Lanes) -> Figure | None:
+def draw_curve(lanes: PageConfigurations) -> Figure | None:
     """Throughput per GPU against speed for one user; the page puts both sides in."""
     rate = lanes.rate
     if not rate or SPEED not in lanes.figures:
@@ -125,7 +133,7 @@ def draw_curve(lanes: Lanes) -> Figure | None:
     )
 
 
-def _best(lanes: Lanes) -> Grid:
+def _best(lanes: PageConfigurations) -> PageTable:
     """The best rows as a table, whether scripts run or not."""
     names = [choice.name for choice in (*lanes.axes, *lanes.numbers)]
     figures = [f"{name}, {name}_low" if name in ENDED else name for name in SHOWN]
@@ -138,7 +146,7 @@ def _best(lanes: Lanes) -> Grid:
     return grid("best-table", title, every, ", ".join((*names, *figures, "basis")))
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     points = result.tables.get("points")
     if points is None or not len(points):
@@ -147,7 +155,7 @@ def build(result: Result) -> Block | None:
     if not lanes.rows:
         return None
     figure = draw_curve(lanes)
-    return Block(
+    return Section(
         62,
         "explorer-section",
         "Explore",

@@ -6,7 +6,7 @@ from typing import Any
 from roofline.report.figures import colour, layout, linear_axis, lines, note, rule, scatter
 from roofline.table import Result
 from roofline.units import counted
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.questions import grids_of
 from roofline.view.text import amount, label, plain
 
@@ -107,15 +107,15 @@ def draw_rates(steps: Sequence[Mapping[str, Any]], asked: float | None) -> Figur
     )
 
 
-def build(result: Result) -> Iterator[Block]:
+def build(result: Result) -> Iterator[Section]:
     """Sections of the page."""
     if hours := result.rows("by_hour"):
         figure = draw_hours(hours, result.rows("fleets")[0]["most_gpus"])
         grids = (*grids_of(result, "fleets"), *grids_of(result, "by_hour"))
         title = "Over the rate curve"
-        yield Block(15, "fleets", title, "figures.html", None, (figure,), grids)
+        yield Section(15, "fleets", title, "figures.html", None, (figure,), grids)
     if steps := result.rows("gpus_by_rate"):
         planned = (result.rows("verdict") or [{}])[0]
         figure = draw_rates(steps, planned.get("rate_per_s"))
         grids = grids_of(result, "gpus_by_rate")
-        yield Block(15, "rates", "If traffic grows", "figures.html", None, (figure,), grids)
+        yield Section(15, "rates", "If traffic grows", "figures.html", None, (figure,), grids)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from roofline.report.figures import colour, layout, linear_axis, lines, log_axis, scatter
 from roofline.table import Result, Table
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.questions import grids_of
 from roofline.view.text import amount, is_number, label
 from roofline.view.words import heading, unit_of, written
@@ -68,7 +68,7 @@ def _named(row: Mapping[str, Any]) -> str:
     return f"{row['gpu']} {row['shape']}, {row['weights']}"
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     table, given = result.tables.get("frontier"), result.metadata
     figures: tuple[Figure, ...] = ()
@@ -81,4 +81,4 @@ def build(result: Result) -> Block | None:
     grids = tuple(grid for name in TABLES for grid in grids_of(result, name))
     if not grids:
         return None
-    return Block(14, "alternatives", "Alternatives", "figures.html", None, figures, grids)
+    return Section(14, "alternatives", "Alternatives", "figures.html", None, figures, grids)

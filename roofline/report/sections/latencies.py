@@ -16,7 +16,7 @@ from roofline.report.figures import (
     whiskers,
 )
 from roofline.table import Result
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.text import amount, between, is_number, label, percent
 from roofline.view.words import heading
 
@@ -205,7 +205,7 @@ def draw_distribution(
     )
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     headline = result.tables.get("headline")
     if headline is None or not {name for name, _, _ in LOOKS} <= set(headline.columns):
@@ -217,4 +217,4 @@ def build(result: Result) -> Block | None:
     if spread := result.rows("distribution"):
         figures.append(draw_distribution(spread, result.rows("objectives")))
     drawn = tuple(figures)
-    return Block(33, "latencies-section", "Latencies", "figures.html", facts, drawn)
+    return Section(33, "latencies-section", "Latencies", "figures.html", facts, drawn)

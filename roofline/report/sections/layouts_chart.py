@@ -6,7 +6,7 @@ from roofline.report.figures import axis, colour, layout, linear_ticks, lines, n
 from roofline.report.sections.pareto import frontier
 from roofline.report.statuses import spoken_layout
 from roofline.table import Result
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.text import amount, is_number, label, percent
 
 SPEED: Final = "latency_s"
@@ -100,7 +100,7 @@ def _span(title: str, unit: str, values: list[float]) -> dict[str, Any]:
     return axis(title, range=[start, high + 1.5 * room], **ticks)
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     table, best = result.tables.get("layouts"), result.tables.get("best")
     if table is None or best is None or not {SPEED, RATE, "wire_share"} <= set(table.columns):
@@ -109,4 +109,4 @@ def build(result: Result) -> Block | None:
     if len(rows) < 2:
         return None
     figure = draw_layouts(rows, {str(name) for name in best["layout"]})
-    return Block(35, "layouts-section", "Layouts", "figures.html", figures=(figure,))
+    return Section(35, "layouts-section", "Layouts", "figures.html", figures=(figure,))

@@ -8,7 +8,7 @@ from msgspec import Struct
 from roofline.report.figures import axis, bars, colour, layout, linear_ticks, lines, note, rule
 from roofline.table import Result
 from roofline.units import PREFIX
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.tables import FREE, shown
 from roofline.view.text import binary, label, percent
 
@@ -23,7 +23,7 @@ TINTS: Final = {
 }
 
 
-class Part(Struct, frozen=True):
+class MemoryPart(Struct, frozen=True):
     """Something that takes memory. [B]"""
 
     name: str
@@ -35,7 +35,7 @@ class Part(Struct, frozen=True):
 class MemoryFacts(Struct, frozen=True):
     """Memory of one device. [B]"""
 
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     """Parts that take memory, those of size 0 left out."""
     used: float
     """Sum of the parts."""
@@ -50,7 +50,9 @@ class MemoryFacts(Struct, frozen=True):
 def memory_facts(result: Result) -> MemoryFacts:
     """Parts, budget and capacity of one device."""
     rows = [
-        Part(str(row["part"]), float(row["bytes"]), float(row["share"]), str(row.get("known", "")))
+        MemoryPart(
+            str(row["part"]), float(row["bytes"]), float(row["share"]), str(row.get("known", ""))
+        )
         for row in result.tables["memory"].rows()
     ]
     named = {part.name: part.bytes for part in rows}
@@ -128,7 +130,7 @@ def _gib(value: float) -> float:
     return value / PREFIX["Gi"]
 
 
-def _segment(part: Part) -> dict[str, Any]:
+def _segment(part: MemoryPart) -> dict[str, Any]:
     told = (label(part.name), f"{binary(part.bytes)}, {percent(part.share)}", label(part.known))
     tint, edge = TINTS.get(part.name, "rest"), colour("surface")
     look = {"color": colour(tint), "line": {"color": edge, "width": 1}}
@@ -154,10 +156,10 @@ def _summary(facts: MemoryFacts) -> str:
     return f"{binary(facts.used)} of the {limit} that the engine may use: {parts}."
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     grids = tuple(grid for name in ("memory", "capacity") if (grid := shown(result, name)))
     if not len(result.tables.get("memory", ())):
         return None
     facts = memory_facts(result)
-    return Block(50, "memory", "Memory", "memory.html", facts, (draw_memory(facts),), grids)
+    return Section(50, "memory", "Memory", "memory.html", facts, (draw_memory(facts),), grids)

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roofline.report.figures import colour, layout, lines, scatter
-from roofline.report.lanes import SPEED, Lanes, alike, speed_axes, swept
+from roofline.report.lanes import SPEED, PageConfigurations, alike, speed_axes, swept
 from roofline.table import Result
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.known import is_bound
 from roofline.view.text import is_number, label
 from roofline.view.words import heading, written
@@ -39,7 +39,9 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return kept[::-1]
 
 
-def groups(lanes: Lanes, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def groups(
+    lanes: PageConfigurations, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, list[Mapping[str, Any]]]:
     """Rows by the first name that differs and has few values; all in one if there is none."""
     axes = {each.name: each for each in lanes.axes}
     name = next((n for n in GROUPED if n in axes and len(axes[n].values) <= len(LOOKS)), "")
@@ -49,7 +51,7 @@ def groups(lanes: Lanes, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Ma
     return found
 
 
-def draw(lanes: Lanes) -> Figure | None:
+def draw(lanes: PageConfigurations) -> Figure | None:
     """Configurations that fit with both figures; None where there are fewer than two."""
     rate = lanes.rate
     rows = [
@@ -84,7 +86,12 @@ def draw(lanes: Lanes) -> Figure | None:
 
 
 def _points(
-    lanes: Lanes, rate: str, name: str, rows: list[Mapping[str, Any]], tint: str, symbol: str
+    lanes: PageConfigurations,
+    rate: str,
+    name: str,
+    rows: list[Mapping[str, Any]],
+    tint: str,
+    symbol: str,
 ) -> dict[str, Any]:
     feasible = [bool(row.get("feasible", True)) for row in rows]
     return scatter(
@@ -101,7 +108,7 @@ def _points(
     )
 
 
-def _hover(lanes: Lanes, rate: str, row: Mapping[str, Any]) -> str:
+def _hover(lanes: PageConfigurations, rate: str, row: Mapping[str, Any]) -> str:
     shown = [name for name in (rate, SPEED, "ttft_s", "usd_per_mtok") if is_number(row.get(name))]
     told = [
         label(_named(lanes, row), 60),
@@ -114,13 +121,13 @@ def _hover(lanes: Lanes, rate: str, row: Mapping[str, Any]) -> str:
     return lines(told)
 
 
-def _named(lanes: Lanes, row: Mapping[str, Any]) -> str:
+def _named(lanes: PageConfigurations, row: Mapping[str, Any]) -> str:
     numbers = [f"{each.title.lower()} {written('', row[each.name])}" for each in lanes.numbers]
     names = " ".join(str(row[axis.name]) for axis in lanes.axes)
     return ", ".join([part for part in (names, *numbers) if part])
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     table = result.tables.get("points")
     if table is None or not len(table):
@@ -128,4 +135,4 @@ def build(result: Result) -> Block | None:
     figure = draw(swept(result, alike(result, table)))
     if figure is None:
         return None
-    return Block(61, "pareto-section", "All configurations", "figures.html", figures=(figure,))
+    return Section(61, "pareto-section", "All configurations", "figures.html", figures=(figure,))

@@ -16,7 +16,7 @@ from roofline.report.scored import (
 )
 from roofline.table import Result
 from roofline.units import counted
-from roofline.view.block import Block, Card, Figure, Key, Verdict
+from roofline.view.block import Card, Figure, Key, Section, Verdict
 from roofline.view.questions import grids_of
 from roofline.view.text import Amount, amount, clean, label, percent
 from roofline.view.words import heading
@@ -178,13 +178,13 @@ def _card(name: str, figures: tuple[ScoredFigure, ...]) -> Card:
     return Card(f"{clean(name)}, median error", error, None, (said,))
 
 
-def build(result: Result) -> Iterator[Block]:
+def build(result: Result) -> Iterator[Section]:
     """Sections of the page."""
     if verdict := measured_verdict(result):
-        yield Block(10, "verdict", "Verdict", "answer.html", verdict)
+        yield Section(10, "verdict", "Verdict", "answer.html", verdict)
     fewest = FEWEST if has_scores(result) else 1
     found = scored_figures(result).items()
     figures = tuple(draw(metric, mine) for metric, mine in found if len(mine) >= fewest)
     if figures:
         grids, title = grids_of(result, "figures"), "Predicted against measured"
-        yield Block(11, "parity", title, "figures.html", None, figures, grids)
+        yield Section(11, "parity", title, "figures.html", None, figures, grids)

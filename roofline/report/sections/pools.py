@@ -17,7 +17,7 @@ from roofline.report.figures import (
 from roofline.report.statuses import spoken_layout
 from roofline.table import Result
 from roofline.units import significant
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.text import amount, is_number, label, percent
 
 TINTS: Final = {"prefill": "prefill", "decode": "decode"}
@@ -176,7 +176,7 @@ def draw_carried(parts: Sequence[tuple[str, str, float]]) -> Figure:
     )
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     pools = result.rows("pools")
     sent = {str(row["what"]): row["value"] for row in result.rows("transfer")}
@@ -188,4 +188,4 @@ def build(result: Result) -> Block | None:
     if is_number(used := sent.get("utilisation")) and used > 0:
         parts.insert(1, ("KV transfer", "wire", least / used))
     figures = (draw_pools(pools, sent), draw_carried(parts))
-    return Block(30, "pools-section", "Pools", "figures.html", None, figures)
+    return Section(30, "pools-section", "Pools", "figures.html", None, figures)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from roofline.sources import installed
 from roofline.table import Result
-from roofline.view.block import Block
+from roofline.view.block import Section
 from roofline.view.text import clean, is_number, to_json
 from roofline.view.words import heading, is_share, unit_of, written
 
@@ -82,6 +82,6 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
-    return Block(100, "reproduce", "Reproduce", "reproduce.html", reproduce_facts(result))
+    return Section(100, "reproduce", "Reproduce", "reproduce.html", reproduce_facts(result))

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from roofline.report.figures import SYMBOLS, colour, layout, lines, log_axis, note, scatter, short
 from roofline.table import Result
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.known import BOUND, calibrated, ends
 from roofline.view.text import amount, between, label, percent, shorten
 
@@ -19,7 +19,7 @@ HEIGHT: Final = 0.15
 """The same in rate, for points below the roof. [decades]"""
 
 
-class Point(Struct, frozen=True):
+class ChartPoint(Struct, frozen=True):
     """An operator on the chart; amounts are of one step on one device."""
 
     phase: str
@@ -48,7 +48,7 @@ class Roof(Struct, frozen=True):
     rate: float
 
 
-class Label(Struct, frozen=True):
+class ChartLabel(Struct, frozen=True):
     """Names of operators that stand close together, at the largest of them."""
 
     phase: str
@@ -57,7 +57,7 @@ class Label(Struct, frozen=True):
     flops_per_s: float
 
 
-class LeftOut(Struct, frozen=True):
+class UnchartedOperators(Struct, frozen=True):
     """Operators of a phase that have no place on a logarithmic chart: they count no FLOPs."""
 
     phase: str
@@ -68,13 +68,13 @@ class LeftOut(Struct, frozen=True):
 class RooflineFacts(Struct, frozen=True):
     """The chart before it is drawn."""
 
-    points: tuple[Point, ...]
+    points: tuple[ChartPoint, ...]
     arithmetic: tuple[Roof, ...]
     bandwidth: tuple[Roof, ...]
     ridge: float
     """Intensity at which the first arithmetic roof meets the first bandwidth roof. [FLOP/B]"""
-    labels: tuple[Label, ...]
-    left_out: tuple[LeftOut, ...]
+    labels: tuple[ChartLabel, ...]
+    left_out: tuple[UnchartedOperators, ...]
     x: tuple[float, float]
     y: tuple[float, float]
     """Ranges of the axes: intensity [FLOP/B] and rate. [FLOP/s]"""
@@ -109,9 +109,9 @@ def _drawn(row: dict[str, Any]) -> bool:
     return bool(row["flops"] > 0 and row["intensity"] > 0 and row["seconds"] > 0)
 
 
-def _point(row: dict[str, Any], predicted: bool) -> Point:
+def _point(row: dict[str, Any], predicted: bool) -> ChartPoint:
     flops, known = row["flops"], ends(row) if predicted else None
-    return Point(
+    return ChartPoint(
         phase=str(row["phase"]),
         op=str(row["op"]),
         flops=flops,
@@ -128,11 +128,11 @@ def _point(row: dict[str, Any], predicted: bool) -> Point:
     )
 
 
-def _labels(points: tuple[Point, ...]) -> tuple[Label, ...]:
+def _labels(points: tuple[ChartPoint, ...]) -> tuple[ChartLabel, ...]:
     """Labels of the operators that take time, neighbours joined."""
-    out: list[Label] = []
+    out: list[ChartLabel] = []
     for phase in dict.fromkeys(point.phase for point in points):
-        groups: list[list[Point]] = []
+        groups: list[list[ChartPoint]] = []
         worth = [point for point in points if point.phase == phase and point.share >= LABELLED]
         for point in sorted(worth, key=lambda point: point.intensity):
             near = next((group for group in groups if _near(point, group[-1])), None)
@@ -144,11 +144,11 @@ def _labels(points: tuple[Point, ...]) -> tuple[Label, ...]:
             ordered = sorted(group, key=lambda point: -point.share)
             first = ordered[0]
             names = tuple(point.op for point in ordered)
-            out.append(Label(phase, names, first.intensity, first.flops_per_s))
+            out.append(ChartLabel(phase, names, first.intensity, first.flops_per_s))
     return tuple(out)
 
 
-def _near(one: Point, other: Point) -> bool:
+def _near(one: ChartPoint, other: ChartPoint) -> bool:
     """True where two points share a label: points on a roof, or at one height below it."""
     if math.log10(one.intensity / other.intensity) >= APART:
         return False
@@ -156,13 +156,13 @@ def _near(one: Point, other: Point) -> bool:
     return on_roof or abs(math.log10(one.flops_per_s / other.flops_per_s)) < HEIGHT
 
 
-def _left_out(rows: list[dict[str, Any]]) -> tuple[LeftOut, ...]:
+def _left_out(rows: list[dict[str, Any]]) -> tuple[UnchartedOperators, ...]:
     out = []
     for phase in dict.fromkeys(str(row["phase"]) for row in rows):
         silent = [row for row in rows if row["phase"] == phase and not _drawn(row)]
         if silent:
             names = tuple(str(row["op"]) for row in silent)
-            out.append(LeftOut(phase, names, sum(row["share"] for row in silent)))
+            out.append(UnchartedOperators(phase, names, sum(row["share"] for row in silent)))
     return tuple(out)
 
 
@@ -345,14 +345,14 @@ def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
     )
 
 
-def _fills(points: list[Point], tint: str) -> Any:
+def _fills(points: list[ChartPoint], tint: str) -> Any:
     """Points that were not measured are hollow."""
     if all(point.basis != BOUND for point in points):
         return colour(tint, 0.3)
     return [colour("surface") if p.basis == BOUND else colour(tint, 0.3) for p in points]
 
 
-def _hover(point: Point) -> str:
+def _hover(point: ChartPoint) -> str:
     told = [
         f"{label(point.op)} · {label(point.phase)}",
         f"{amount(point.flops, 'FLOP')}, {amount(point.hbm_bytes, 'B')} of HBM",
@@ -401,7 +401,7 @@ def _reached(facts: RooflineFacts) -> str:
     return f". Of its roof, the longest operator reaches {' and '.join(out)}" if out else ""
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     tables = result.tables
     if "ops" not in tables or "roofs" not in tables or not len(tables["ops"]):
@@ -415,4 +415,4 @@ def build(result: Result) -> Block | None:
         said = f"{percent(entry.share)} of {entry.phase}"
         left_out.setdefault(entry.ops, []).append(said)
     given = {"left_out": left_out, "calibrated": facts.calibrated}
-    return Block(30, "roofline", "Roofline", "roofline.html", given, figures)
+    return Section(30, "roofline", "Roofline", "roofline.html", given, figures)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from roofline.report.scored import has_scores
 from roofline.table import Result
-from roofline.view.block import Block
+from roofline.view.block import Section
 from roofline.view.scores import published, quoted
 from roofline.view.text import clean
 from roofline.view.words import mid, written
@@ -54,13 +54,13 @@ def published_facts(result: Result) -> Mapping[str, tuple[Any, ...]]:
     }
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     if not has_scores(result):
         return None
     if not len(result.tables["published_results"]):
         return None
     facts, grid = published_facts(result), published(result)
-    return Block(
+    return Section(
         12, "published", "Published results", "published.html", facts, grids=(grid,) if grid else ()
     )

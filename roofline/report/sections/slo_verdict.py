@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from roofline.table import Result
 from roofline.units import counted
-from roofline.view.block import Block, Card, Verdict
+from roofline.view.block import Card, Section, Verdict
 from roofline.view.questions import grids_of
 from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, spoken, sure, unit_of, written
@@ -137,7 +137,7 @@ def _latencies(result: Result, objectives: list[dict[str, Any]]) -> list[Card]:
     return found
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     headline = result.tables.get("headline")
     names: tuple[str, ...]
@@ -149,4 +149,4 @@ def build(result: Result) -> Block | None:
     else:
         return None
     grids = tuple(grid for name in names for grid in grids_of(result, name))
-    return Block(10, "verdict", "Verdict", "answer.html", verdict, grids=grids)
+    return Section(10, "verdict", "Verdict", "answer.html", verdict, grids=grids)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from roofline.report.figures import axis, colour, layout, linear_axis, lines, rule, scatter
 from roofline.table import Result, Table
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.text import plain
 
 SERIES: Final = (
@@ -102,7 +102,7 @@ def _curve(
     )
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     table = result.tables.get("batches")
     if table is None or not len(table) or not {"speed_up", "best_speed_up"} <= set(table.columns):
@@ -111,4 +111,4 @@ def build(result: Result) -> Block | None:
     drafts = result.tables.get("drafts")
     if drafts is not None and {"drafted", *(name for name, *_ in WORK)} <= set(drafts.columns):
         figures.append(draw_work(drafts))
-    return Block(34, "speed-up-section", "Speed-up", "figures.html", figures=tuple(figures))
+    return Section(34, "speed-up-section", "Speed-up", "figures.html", figures=tuple(figures))

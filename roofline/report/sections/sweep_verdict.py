@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from roofline.report.lanes import rank
 from roofline.table import Result, Table, table
-from roofline.view.block import Block, Card, Grid, Verdict
+from roofline.view.block import Card, PageTable, Section, Verdict
 from roofline.view.grids import grid
 from roofline.view.known import MEANINGS, is_bound
 from roofline.view.text import amount, clean, interval, is_number
@@ -125,7 +125,7 @@ def _figures(result: Result, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in CARDS if name in wanted or FELT.get(name) not in known]
 
 
-def _grid(best: Sequence[Winner], points: Table, result: Result) -> Grid:
+def _grid(best: Sequence[Winner], points: Table, result: Result) -> PageTable:
     """Winners beside each other."""
     shown = [name for name in _figures(result, [each.row for each in best]) if name != "gpus"]
     rows = [
@@ -144,11 +144,13 @@ def _grid(best: Sequence[Winner], points: Table, result: Result) -> Grid:
     return grid("winners", title, table(rows, units), columns)
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page; where there are other figures, what was swept is beside them."""
     points = result.tables.get("points")
     if points is None or "headline" in result.tables:
         return None
     best = winners(result) if len(points) else ()
     grids = (_grid(best, points, result),) if len(best) > 1 else ()
-    return Block(10, "verdict", "Verdict", "answer.html", sweep_verdict(result, best), grids=grids)
+    return Section(
+        10, "verdict", "Verdict", "answer.html", sweep_verdict(result, best), grids=grids
+    )

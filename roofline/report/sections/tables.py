@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from roofline.table import Result
-from roofline.view.block import Block
+from roofline.view.block import Section
 from roofline.view.operators import operator_grids
 from roofline.view.questions import grids_of
 from roofline.view.tables import what_if
@@ -50,16 +50,16 @@ PLANNED: Final = frozenset(
 """Tables of a plan that have sections of their own."""
 
 
-def build(result: Result) -> Iterator[Block]:
+def build(result: Result) -> Iterator[Section]:
     """Sections of the page."""
     if changes := what_if(result):
-        yield Block(70, "what-if", "What would help", "what_if.html", grids=(changes,))
+        yield Section(70, "what-if", "What would help", "what_if.html", grids=(changes,))
     if operators := operator_grids(result):
-        yield Block(80, "operators", "Operators", "operators.html", grids=operators)
+        yield Section(80, "operators", "Operators", "operators.html", grids=operators)
     elsewhere = ELSEWHERE | (PLANNED if "verdict" in result.tables else frozenset())
     elsewhere |= {"best"} if "layouts" in result.tables else frozenset()  # its cards and sentences
     names = [name for name in result.tables if name not in elsewhere]
     if grids := tuple(grid for name in names for grid in grids_of(result, name)):
-        yield Block(85, "tables", "Tables", "folded.html", grids=grids)
+        yield Section(85, "tables", "Tables", "folded.html", grids=grids)
     if result.notes:
-        yield Block(95, "notes", "Notes", "notes.html", tuple(result.notes))
+        yield Section(95, "notes", "Notes", "notes.html", tuple(result.notes))

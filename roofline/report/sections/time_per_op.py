@@ -17,14 +17,14 @@ from roofline.report.figures import (
     whiskers,
 )
 from roofline.table import Result
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.known import BOUND, at_roof, calibrated, ends, inside
 from roofline.view.text import amount, between, label, percent
 
 MOST_BARS: Final = 15
 
 
-class Bar(Struct, frozen=True):
+class OperatorBar(Struct, frozen=True):
     """Time of an operator, all its executions in a step together."""
 
     op: str
@@ -49,7 +49,7 @@ class PhaseTimes(Struct, frozen=True):
     """A step of one phase, longest operator first."""
 
     phase: str
-    bars: tuple[Bar, ...]
+    bars: tuple[OperatorBar, ...]
     seconds: float
     serial_s: float
     within_s: float
@@ -95,22 +95,22 @@ def _phase(phase: str, rows: list[dict[str, Any]], predicted: bool) -> PhaseTime
     )
 
 
-def _bar(row: dict[str, Any], predicted: bool) -> Bar:
+def _bar(row: dict[str, Any], predicted: bool) -> OperatorBar:
     seconds, serial = row["seconds"], row["serial_s"]
     known = (str(row["op"]), seconds, serial, row["share"], str(row["bound"]))
     if not predicted:
-        return Bar(*known, None, seconds, 1.0, "")
+        return OperatorBar(*known, None, seconds, 1.0, "")
     within = min(row["roof_s"], seconds)
-    return Bar(*known, ends(row), within, at_roof(row), str(row["basis"]))
+    return OperatorBar(*known, ends(row), within, at_roof(row), str(row["basis"]))
 
 
-def _together(bars: list[Bar]) -> Bar:
+def _together(bars: list[OperatorBar]) -> OperatorBar:
     """Sum of bars; how far their errors go together is not known here, so it has no interval."""
     seconds, serial, share, within = (
         sum(getattr(bar, name) for bar in bars)
         for name in ("seconds", "serial_s", "share", "within_s")
     )
-    return Bar(f"{len(bars)} smaller", seconds, serial, share, "", None, within, None, "")
+    return OperatorBar(f"{len(bars)} smaller", seconds, serial, share, "", None, within, None, "")
 
 
 BAR_HEIGHT: Final = 26
@@ -246,7 +246,7 @@ def _shares(facts: PhaseTimes) -> dict[str, Any]:
     )
 
 
-def _end(facts: PhaseTimes, bar: Bar) -> float:
+def _end(facts: PhaseTimes, bar: OperatorBar) -> float:
     """End of what is drawn of a bar. [s]"""
     if not facts.calibrated:
         return max(bar.serial_s, bar.seconds)
@@ -269,7 +269,7 @@ def _badge() -> dict[str, Any]:
     }
 
 
-def _hover(facts: PhaseTimes, bar: Bar) -> str:
+def _hover(facts: PhaseTimes, bar: OperatorBar) -> str:
     if not facts.calibrated:
         return lines(
             [
@@ -312,7 +312,7 @@ def _fused(times: tuple[PhaseTimes, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((", ".join(ops), " and ".join(names)) for ops, names in phases.items())
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     if "ops" not in result.tables or not len(result.tables["ops"]):
         return None
@@ -321,4 +321,4 @@ def build(result: Result) -> Block | None:
     figures = tuple(
         draw_times(facts, f"time-{place}") for place, facts in enumerate(times) if facts.bars
     )
-    return Block(40, "time", "Time", "time.html", given, figures)
+    return Section(40, "time", "Time", "time.html", given, figures)

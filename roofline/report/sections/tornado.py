@@ -18,7 +18,7 @@ from roofline.report.figures import (
 )
 from roofline.table import Result, Table
 from roofline.units import counted
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.tables import measured_by, sensitivity
 from roofline.view.text import amount, label
 from roofline.view.words import heading, unit_of
@@ -40,7 +40,7 @@ class End(Struct, frozen=True):
     changes: bool
 
 
-class Bar(Struct, frozen=True):
+class TornadoBar(Struct, frozen=True):
     """An input that may be otherwise, and how many GPUs are planned as it is. [1]"""
 
     what: str
@@ -65,7 +65,7 @@ class TornadoFacts(Struct, frozen=True):
 
     measure: str
     base: float
-    bars: tuple[Bar, ...]
+    bars: tuple[TornadoBar, ...]
 
 
 def tornado_facts(table: Table | None) -> TornadoFacts | None:
@@ -75,7 +75,7 @@ def tornado_facts(table: Table | None) -> TornadoFacts | None:
         return None
     rows = list(table.rows())
     bars = [
-        Bar(
+        TornadoBar(
             str(row["what"]),
             _end(row, measure, "low"),
             _end(row, measure, "high"),
@@ -166,7 +166,7 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
     )
 
 
-def _told(bar: Bar, unit: str) -> str:
+def _told(bar: TornadoBar, unit: str) -> str:
     return ", ".join(
         f"{end.said} gives {'nothing that fits' if end.value is None else amount(end.value, unit)}"
         + (f" on {counted(end.gpus, 'GPU')}" if end.gpus not in (None, bar.gpus) else "")
@@ -180,12 +180,12 @@ def _hover(end: End, unit: str) -> str:
     return lines([f"{label(end.said, 48)}: {value}{gpus}", label(end.shape, 48)])
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     facts, grid = tornado_facts(result.tables.get("sensitivity")), sensitivity(result)
     if facts is None or grid is None:
         return None
     figures = (draw_tornado(facts),)
-    return Block(
+    return Section(
         16, "sensitivity-section", "What it depends on", "figures.html", None, figures, (grid,)
     )

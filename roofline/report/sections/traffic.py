@@ -19,7 +19,7 @@ from roofline.report.figures import (
 )
 from roofline.table import Result
 from roofline.units import counted, significant
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.text import amount, is_number, percent, plain
 
 STATISTICS: Final = (
@@ -243,7 +243,7 @@ def _stairs(
     ]
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     figures = []
     loads, time = result.rows("by_load"), result.rows("over_time")
@@ -258,4 +258,4 @@ def build(result: Result) -> Block | None:
     if not figures:
         return None
     title = "By load and over time" if len(figures) > len(time[:1]) else "Over time"
-    return Block(36, "traffic", title, "figures.html", None, tuple(figures))
+    return Section(36, "traffic", title, "figures.html", None, tuple(figures))

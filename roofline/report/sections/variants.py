@@ -5,7 +5,7 @@ from typing import Any, Final
 from roofline.records import replace
 from roofline.report.figures import colour, layout, linear_axis, name_axis, rule, scatter
 from roofline.table import Result, Table
-from roofline.view.block import Block, Figure, Key
+from roofline.view.block import Figure, Key, Section
 from roofline.view.tables import factors
 from roofline.view.text import is_number, label
 from roofline.view.words import heading
@@ -79,7 +79,7 @@ def _marks(table: Table, name: str, tint: str, symbol: str) -> dict[str, Any]:
     )
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page."""
     if factors(result) is None:
         return None
@@ -88,4 +88,4 @@ def build(result: Result) -> Block | None:
     if grid is None or not any(_numbers(table, name) for name in table.columns):
         return None
     figures = (draw_variants(table),)
-    return Block(36, "variants-section", "Variants", "figures.html", None, figures, (grid,))
+    return Section(36, "variants-section", "Variants", "figures.html", None, figures, (grid,))

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from roofline.report.statuses import STATUSES, layout_cards
 from roofline.table import Result, table
-from roofline.view.block import Block, Card, Grid
+from roofline.view.block import Card, PageTable, Section
 from roofline.view.grids import NONE, grid
 from roofline.view.known import BOUND, MEANINGS, PARTLY, calibrated, predicted_from
 from roofline.view.questions import grids_of
@@ -29,7 +29,7 @@ LASTING: Final = frozenset({"throughput_tok_s", "usd_per_mtok"})
 """Metrics that are of a batch that is kept full where the headline has a steady state."""
 
 
-class Surety(Struct, frozen=True):
+class BasisShares(Struct, frozen=True):
     """Shares of the time of a step by how it is known, from best to worst. [1]"""
 
     phase: str
@@ -55,7 +55,7 @@ class VerdictFacts(Struct, frozen=True):
     bounded: bool
     """True where figures have a bound at datasheet rates beside them."""
     cards: tuple[Card, ...]
-    known: tuple[Surety, ...]
+    known: tuple[BasisShares, ...]
 
 
 def verdict_facts(result: Result) -> VerdictFacts:
@@ -104,7 +104,7 @@ def _card(row: Mapping[str, Any], result: Result) -> Card:
     )
 
 
-def _known(result: Result) -> tuple[Surety, ...]:
+def _known(result: Result) -> tuple[BasisShares, ...]:
     """Time of each step by basis."""
     rows = result.rows("ops")
     known = []
@@ -112,7 +112,7 @@ def _known(result: Result) -> tuple[Surety, ...]:
         mine = [row for row in rows if row["phase"] == phase and row["seconds"]]
         bases = sorted({str(row["basis"]) for row in mine}, key=_rank)
         sums = {b: sum(row["share"] for row in mine if row["basis"] == b) for b in bases}
-        known.append(Surety(phase, sums))
+        known.append(BasisShares(phase, sums))
     return tuple(known)
 
 
@@ -120,7 +120,7 @@ def _rank(basis: str) -> int:
     return list(MEANINGS).index(basis) if basis in MEANINGS else len(MEANINGS)
 
 
-def _known_grid(facts: VerdictFacts) -> Grid:
+def _known_grid(facts: VerdictFacts) -> PageTable:
     bases = sorted({basis for entry in facts.known for basis in entry.shares}, key=_rank)
     rows = [
         {
@@ -136,7 +136,7 @@ def _known_grid(facts: VerdictFacts) -> Grid:
     return grid("known", title, table(rows, {}), f"known=Basis, {phases}means=What it means")
 
 
-def build(result: Result) -> Block | None:
+def build(result: Result) -> Section | None:
     """Section of the page; plans, sweeps, traffic and scoreboards have verdicts of their own."""
     headline = result.tables.get("headline")
     own = not {"verdict", "scores"}.isdisjoint(result.tables)
@@ -148,4 +148,4 @@ def build(result: Result) -> Block | None:
     if not (grids or facts.sentences):
         return None
     known = (_known_grid(facts),) if facts.known else ()
-    return Block(10, "verdict", "Verdict", "verdict.html", facts, grids=(*known, *grids))
+    return Section(10, "verdict", "Verdict", "verdict.html", facts, grids=(*known, *grids))

@@ -4,7 +4,7 @@ from typing import Final
 
 from roofline.cost.memory import kept
 from roofline.records import replace
-from roofline.serving.disaggregated import Disaggregated
+from roofline.serving.disaggregated import PoolPair
 from roofline.serving.explain import figures
 from roofline.serving.explain.figures import memory as in_use
 from roofline.serving.explain.parts import cached_element, derived, fact, given, stated
@@ -18,7 +18,7 @@ HANDOVERS: Final = "hwspecs/engines/{}.yaml, handover: TTFT of pools with few cl
 SPLITWISE: Final = "Splitwise, Patel et al. 2024 (arXiv 2311.18677)"
 
 
-def kv(pools: Disaggregated) -> Derivation:
+def kv(pools: PoolPair) -> Derivation:
     """Cache of a prompt, as it is handed over."""
     deployment, work = pools.prefill.deployment, pools.prefill.workload
     on_device = " + ".join(
@@ -38,7 +38,7 @@ def kv(pools: Disaggregated) -> Derivation:
     )
 
 
-def transfer(pools: Disaggregated) -> Derivation:
+def transfer(pools: PoolPair) -> Derivation:
     """Time that decode waits for the cache."""
     handed = pools.transfer
     ends = (("send", handed.send, pools.prefill), ("receive", handed.receive, pools.decode))
@@ -86,7 +86,7 @@ def transfer(pools: Disaggregated) -> Derivation:
     )
 
 
-def _software(pools: Disaggregated) -> Derivation:
+def _software(pools: PoolPair) -> Derivation:
     """Software of a hand-over."""
     decode, value = pools.decode.deployment, pools.transfer.software_s
     if not value:
@@ -101,7 +101,7 @@ def _software(pools: Disaggregated) -> Derivation:
 
 
 def _wire(
-    pools: Disaggregated, batch: StaticBatch, name: str, key: str, value: float, unit: str
+    pools: PoolPair, batch: StaticBatch, name: str, key: str, value: float, unit: str
 ) -> Derivation:
     """Rate or latency of a device's wires, with its source."""
     node, wires = batch.deployment.node, pools.transfer.wires
@@ -112,13 +112,13 @@ def _wire(
     return fact(node.gpu, name, f"links.{link.kind}.{key}", value, unit)
 
 
-def prefill(pools: Disaggregated) -> Derivation:
+def prefill(pools: PoolPair) -> Derivation:
     """Start of the prefill to its end."""
     note = "waiting in queues is left out"
     return replace(figures.ttft(pools.prefill), name="prefill", source=DISTSERVE, note=note)
 
 
-def ttft(pools: Disaggregated) -> Derivation:
+def ttft(pools: PoolPair) -> Derivation:
     """Start of the prefill to the first token."""
     return derived(
         "TTFT",
@@ -131,7 +131,7 @@ def ttft(pools: Disaggregated) -> Derivation:
     )
 
 
-def tpot(pools: Disaggregated) -> Derivation:
+def tpot(pools: PoolPair) -> Derivation:
     """Mean time between tokens."""
     inputs, terms = (_step(pools),), {"output": pools.overlap.output}
     text, source = "decode step · (output − 2) / (output − 1)", "(latency − TTFT) / (tokens − 1)"
@@ -139,20 +139,20 @@ def tpot(pools: Disaggregated) -> Derivation:
     return derived("TPOT", pools.overlap.tpot_s, "s", text, inputs, terms, source=source, note=note)
 
 
-def latency(pools: Disaggregated) -> Derivation:
+def latency(pools: PoolPair) -> Derivation:
     """Start of the prefill to the last token."""
     inputs, phases = (prefill(pools), transfer(pools), _step(pools)), pools.overlap
     text = "prefill + transfer + (output − 1) · decode step"
     return derived("latency", phases.latency_s, "s", text, inputs, {"output": phases.output})
 
 
-def _step(pools: Disaggregated) -> Derivation:
+def _step(pools: PoolPair) -> Derivation:
     """Mean decode step of a full batch."""
     note = "of a full batch whose answers are at every point between first and last token"
     return replace(figures.tpot(pools.decode), name="decode step", source="", note=note)
 
 
-def ratio(pools: Disaggregated) -> Derivation:
+def ratio(pools: PoolPair) -> Derivation:
     """Prefill instances that keep one decode instance full."""
     answers, prompts = _answers(pools), _prompts(pools)
     return derived(
@@ -166,7 +166,7 @@ def ratio(pools: Disaggregated) -> Derivation:
     )
 
 
-def _prompts(pools: Disaggregated) -> Derivation:
+def _prompts(pools: PoolPair) -> Derivation:
     phases, first = pools.overlap, prefill(pools)
     told = "(slowest stage + engine) / its prompts"
     each = given("prefill of a prompt", phases.prompt_s, "s", told, first.basis)
@@ -181,7 +181,7 @@ def _prompts(pools: Disaggregated) -> Derivation:
     )
 
 
-def _answers(pools: Disaggregated) -> Derivation:
+def _answers(pools: PoolPair) -> Derivation:
     phases, batch = pools.overlap, given("batch", pools.decode.workload.batch, "")
     received = given("receiving its cache", phases.receive_s, "s", "interconnect, each cache")
     return derived(
@@ -193,7 +193,7 @@ def _answers(pools: Disaggregated) -> Derivation:
     )
 
 
-def throughput(pools: Disaggregated) -> Derivation:
+def throughput(pools: PoolPair) -> Derivation:
     """Output tokens of all instances."""
     prompts, answers, split = _prompts(pools), _answers(pools), pools.split
     instances = {"prefill instances": split.prefill, "decode instances": split.decode}
@@ -209,7 +209,7 @@ def throughput(pools: Disaggregated) -> Derivation:
     )
 
 
-def memory(pools: Disaggregated) -> Derivation:
+def memory(pools: PoolPair) -> Derivation:
     """Memory in use on a device of the pool that has less to spare."""
     first = pools.prefill_memory.free < pools.decode_memory.free
     batch = pools.prefill if first else pools.decode
@@ -227,7 +227,7 @@ def memory(pools: Disaggregated) -> Derivation:
     )
 
 
-def _of_each(pools: Disaggregated, name: str, key: str, field: str, unit: str) -> list[Derivation]:
+def _of_each(pools: PoolPair, name: str, key: str, field: str, unit: str) -> list[Derivation]:
     """A figure of the devices of both pools, each kind of device once."""
     gpus = (batch.deployment.node.gpu for batch in (pools.prefill, pools.decode))
     return [
@@ -236,7 +236,7 @@ def _of_each(pools: Disaggregated, name: str, key: str, field: str, unit: str) -
     ]
 
 
-def cost(pools: Disaggregated) -> Derivation:
+def cost(pools: PoolPair) -> Derivation:
     """Price of a million output tokens."""
     prices = _of_each(pools, "price", "price.per_hour", "usd_per_hour", "$/h")
     prices, priced = [price for price in prices if price.value], pools.usd_per_hour > 0
@@ -252,7 +252,7 @@ def cost(pools: Disaggregated) -> Derivation:
     )
 
 
-def energy(pools: Disaggregated) -> Derivation:
+def energy(pools: PoolPair) -> Derivation:
     """Energy of a million output tokens."""
     powers = _of_each(pools, "board power", "power.tdp", "tdp_w", "W")
     return derived(
@@ -266,7 +266,7 @@ def energy(pools: Disaggregated) -> Derivation:
     )
 
 
-def explain_all(pools: Disaggregated) -> dict[str, Derivation]:
+def explain_all(pools: PoolPair) -> dict[str, Derivation]:
     """Derivations of every metric."""
     figures = (ttft, prefill, tpot, latency, kv, transfer, ratio, throughput)
     return {derive.__name__: derive(pools) for derive in (*figures, memory, cost, energy)}

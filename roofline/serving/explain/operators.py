@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.measured import Measured
+from roofline.cost.measured import MeasuredTime
 from roofline.part import Part
 from roofline.serving.explain.parts import (
     ROUNDING,
@@ -21,8 +21,8 @@ from roofline.table import BASES, Derivation, worst
 from roofline.units import show
 
 if TYPE_CHECKING:
-    from roofline.cost.calibration.kernel import Found
-    from roofline.cost.kernels.form import Calibrated
+    from roofline.cost.calibration.kernel import KernelFit
+    from roofline.cost.kernels.form import FittedForm
 from roofline.cost.step import outside_bytes_per_s
 from roofline.hardware.links import host_link, kind, storage_link
 from roofline.hardware.machine import Fact, Link
@@ -229,7 +229,7 @@ def counts(entry: OpTime) -> Iterator[Derivation]:
             yield derived(name, value, unit, text, inputs, symbols, source=source)
 
 
-def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> Derivation:
+def fitted(entry: OpTime, known: MeasuredTime, counted: tuple[Derivation, ...]) -> Derivation:
     """Time of an operator, all its executions together, as a fit has it."""
     op, found = entry.op, known.found
     if found is None and known.assumed:
@@ -267,7 +267,7 @@ def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> D
     )
 
 
-def _note(known: Measured, found: "Found") -> str:
+def _note(known: MeasuredTime, found: "KernelFit") -> str:
     """Note on a fit: its spread, and the device or engine that it stands in from."""
     parts = [f"log standard deviation {float(known.log_sd):.2g}"]
     if found.foreign:
@@ -279,7 +279,7 @@ def _note(known: Measured, found: "Found") -> str:
     return "; ".join(parts)
 
 
-def _constants(model: "Calibrated") -> tuple[Derivation, ...]:
+def _constants(model: "FittedForm") -> tuple[Derivation, ...]:
     return tuple(
         given(
             constant.name,

@@ -15,16 +15,16 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.cost.work import Array
 from roofline.records import replace
-from roofline.serving.objectives import Finished, kept, window
+from roofline.serving.objectives import FinishedRequests, kept, window
 from roofline.serving.requests import Requests, part
 from roofline.serving.run import tables
 from roofline.serving.run.serve import Fleet, saturation, serve
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.simulate.served import Served
-from roofline.serving.stages import Priced, slowest, through
+from roofline.serving.simulate.served import ServedRequests
+from roofline.serving.stages import PricedStage, price_step, slowest
 from roofline.serving.static import CENTRAL
 from roofline.serving.workload import turns_of
 
@@ -50,7 +50,7 @@ PLACES: Final = np.array([NormalDist().inv_cdf((i + 0.5) / POINTS) for i in rang
 SATURATION: Final = ("saturation_requests_per_s", "value")
 
 
-class Doubt(Struct, frozen=True):
+class StepUncertainty(Struct, frozen=True):
     """Errors of step prices, lognormal."""
 
     decode_sd: float
@@ -89,14 +89,14 @@ class Doubt(Struct, frozen=True):
         )
 
 
-def doubt_of(
+def step_uncertainty(
     deployment: Deployment,
     *,
     batch: float,
     context: float,
     prompt: float,
     misses: Mapping[str, float],
-) -> Doubt:
+) -> StepUncertainty:
     """Errors of the steps of a deployment, with what is in them on average.
 
     Errors of kernels of one kind go together, those of two kinds do not. What an engine is off by
@@ -107,22 +107,22 @@ def doubt_of(
         deployment: With measured kernels.
         batch, context: Sequences that decode in a step, and what each sees. [1] [token]
         prompt: Tokens that a prompt has in a step. [token]
-        misses: As of `Doubt`; may be empty.
+        misses: As of `StepUncertainty`; may be empty.
     """
     _, size = turns_of(np.array(max(batch, 1.0)), deployment)
-    decode = _spreads(slowest(through(deployment, Group(size, 1.0, max(context, 1.0)))))
+    decode = _spreads(slowest(price_step(deployment, SequenceGroup(size, 1.0, max(context, 1.0)))))
     groups = float(deployment.layout.dp)
     tokens = max(prompt / groups, 1.0)
-    prefill = _spreads(slowest(through(deployment, Group(groups, tokens, tokens))))
+    prefill = _spreads(slowest(price_step(deployment, SequenceGroup(groups, tokens, tokens))))
     own, other = (sum(each**2 for each in some.values()) for some in (decode, prefill))
     both = sum(spread * prefill.get(kind, 0.0) for kind, spread in decode.items())
     common = max(misses.get("tpot_s", 0.0) ** 2 - own, 0.0)
     own, other, both = own + common, other + common, both + common
     correlation = both / sqrt(own * other) if own and other else 0.0
-    return Doubt(sqrt(own), sqrt(other), min(correlation, 1.0), misses)
+    return StepUncertainty(sqrt(own), sqrt(other), min(correlation, 1.0), misses)
 
 
-def _spreads(stage: Priced) -> dict[str, float]:
+def _spreads(stage: PricedStage) -> dict[str, float]:
     """Log standard deviation of the step for that of one kind of operator alone, by kind. [1]"""
     whole = float(np.mean(stage.seconds()))
     return {kind: float(np.mean(each)) / whole for kind, each in stage.parts.spreads.items()}
@@ -140,7 +140,9 @@ def noise_of(run: "Run") -> dict[Name, float]:
         return {}
     values: dict[Name, list[float]] = {}
     for rows in np.array_split(np.arange(len(done)), number):
-        some = Finished(*(getattr(done, name)[rows] for name in Finished.__struct_fields__))
+        some = FinishedRequests(
+            *(getattr(done, name)[rows] for name in FinishedRequests.__struct_fields__)
+        )
         for name, value in _of_requests(run, some).items():
             values.setdefault(name, []).append(value)
     out = {name: _error(each) for name, each in values.items()}
@@ -156,7 +158,7 @@ def _error(values: list[float]) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-def _rate_error(done: Finished, number: int) -> float:
+def _rate_error(done: FinishedRequests, number: int) -> float:
     """Standard error of the rate over the rate, from parts of the time. [1]"""
     start, seconds = float(done.arrival.min()), window(done)
     ends = np.linspace(start, start + seconds, number + 1)[1:-1]
@@ -170,7 +172,7 @@ def _rate_error(done: Finished, number: int) -> float:
 class Intervals(Struct, frozen=True):
     """Central 80 % of the figures of a run, and how likely the SLO is kept."""
 
-    doubt: Doubt
+    doubt: StepUncertainty
     """Uncertainty of the prices."""
     bounds: Mapping[Name, tuple[float, float]]
     """Low and high, by figure."""
@@ -184,7 +186,7 @@ class Intervals(Struct, frozen=True):
         return self.bounds.get((metric, figure), (None, None))
 
 
-def intervals(run: "Run", doubt: Doubt) -> Intervals:
+def intervals(run: "Run", doubt: StepUncertainty) -> Intervals:
     """Serve the requests of a run again at other prices.
 
     Everything but the prices is the same. Of a figure above zero the logarithm is taken.
@@ -230,7 +232,7 @@ def figures(run: "Run") -> dict[Name, float]:
     return out
 
 
-def _of_requests(run: "Run", done: Finished) -> dict[Name, float]:
+def _of_requests(run: "Run", done: FinishedRequests) -> dict[Name, float]:
     """Latencies and objectives over some requests of a run."""
     out: dict[Name, float] = {}
     for row in tables.latencies(done, "", run.load.statistic).rows():
@@ -242,7 +244,7 @@ def _of_requests(run: "Run", done: Finished) -> dict[Name, float]:
     return out
 
 
-def _miss(doubt: Doubt, name: Name) -> float:
+def _miss(doubt: StepUncertainty, name: Name) -> float:
     """Log standard deviation of measured from predicted times of that metric. [1]"""
     if name[1] == "attainment":
         return 0.0
@@ -282,7 +284,7 @@ def _bounds(values: Array, name: Name) -> tuple[float, float]:
     return (min(low, 1.0), min(high, 1.0)) if name[1] == "attainment" else (low, high)
 
 
-def _again(run: "Run", doubt: Doubt, first: float, second: float) -> "Run":
+def _again(run: "Run", doubt: StepUncertainty, first: float, second: float) -> "Run":
     """The run at other prices."""
     fleet = replace(run.fleet, prices=doubt.scaled(run.fleet.prices, first, second))
     return replace(
@@ -293,7 +295,7 @@ def _again(run: "Run", doubt: Doubt, first: float, second: float) -> "Run":
     )
 
 
-def _served(run: "Run", fleet: Fleet, requests: Requests) -> Served:
+def _served(run: "Run", fleet: Fleet, requests: Requests) -> ServedRequests:
     """Requests of a run, driven as those of it were, on a fleet."""
     load = run.load
     return serve(fleet, requests, concurrency=load.concurrency, ramp_s=load.ramp_s)

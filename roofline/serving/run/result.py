@@ -13,14 +13,22 @@ from roofline.records import replace
 from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes
-from roofline.serving.objectives import Finished, Kept, Objective, after_warmup, good, kept, spread
+from roofline.serving.objectives import (
+    Attainment,
+    FinishedRequests,
+    Objective,
+    after_warmup,
+    good,
+    kept,
+    spread,
+)
 from roofline.serving.requests import Requests
 from roofline.serving.run import series, sessions, tables
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
 from roofline.serving.simulate.denoising import BlockDiffusion
-from roofline.serving.simulate.drafting import Drafting
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.drafting import RoundDraft
+from roofline.serving.simulate.served import ServedRequests
 from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
 from roofline.serving.static import CENTRAL
 from roofline.serving.traffic.rate_curve import RateCurve
@@ -39,7 +47,7 @@ LONG: Final = 1.25
 """Time of a run over that in which requests come, from which its end counts for much."""
 
 
-class Load(Struct, frozen=True):
+class ServiceLoad(Struct, frozen=True):
     """Load of the service, in the words of the command.
 
     Attributes:
@@ -81,9 +89,9 @@ class Run:
 
     deployment: Deployment
     fleet: Fleet
-    load: Load
+    load: ServiceLoad
     requests: Requests = field(repr=False)
-    served: Served = field(repr=False)
+    served: ServedRequests = field(repr=False)
     """Deployment, traffic, and its requests as they were served."""
     saturation: float
     """Requests a second beyond which the queue grows without end; 0 in a closed loop. [1/s]"""
@@ -101,7 +109,7 @@ class Run:
     """Building around the servers; None where it is not asked for."""
 
     @property
-    def finished(self) -> Finished:
+    def finished(self) -> FinishedRequests:
         """Requests that count."""
         return after_warmup(self.served, self.load.warmup)
 
@@ -111,9 +119,9 @@ class Run:
         return bool(self.load.rate) and self.load.rate >= self.saturation
 
     @property
-    def drafting(self) -> Drafting | None:
+    def drafting(self) -> RoundDraft | None:
         """Speculative decoding; None where nothing drafts."""
-        return self.fleet.drafting if isinstance(self.fleet.drafting, Drafting) else None
+        return self.fleet.drafting if isinstance(self.fleet.drafting, RoundDraft) else None
 
     @property
     def in_sessions(self) -> bool:
@@ -230,7 +238,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
 
 
 def sentences(
-    run: Run, done: Finished, slo: tuple[Kept, ...], full: int | None = None
+    run: Run, done: FinishedRequests, slo: tuple[Attainment, ...], full: int | None = None
 ) -> tuple[str, ...]:
     """Summary: whether it holds the load, latencies, attainment, what limits it.
 
@@ -470,7 +478,7 @@ LOADS: Final = ((0.7, "open to 70 %"), (0.85, "open to 85 %"))
 """Shares of saturation up to which errors of the closed form are known."""
 
 
-def _unlike(drafting: Drafting) -> str:
+def _unlike(drafting: RoundDraft) -> str:
     """Sentence on how far acceptance differs between requests; empty where it does not."""
     rates = drafting.acceptance
     if rates is None or not rates.spread:

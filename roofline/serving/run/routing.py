@@ -30,7 +30,7 @@ Router = Literal["turns", "load", "prefix"]
 ROUTERS: Final[tuple[Router, ...]] = get_args(Router)
 
 
-class Work(Struct, frozen=True):
+class ReplicaWork(Struct, frozen=True):
     """Time of a replica that a router counts with."""
 
     prefill_s: float
@@ -40,7 +40,7 @@ class Work(Struct, frozen=True):
     """Tokens of prefixes that a replica is believed to keep. [token]"""
 
 
-class Schedule(Struct, frozen=True):
+class ReplicaSchedule(Struct, frozen=True):
     """Replicas that serve over time."""
 
     starts_s: Array
@@ -56,7 +56,7 @@ class Schedule(Struct, frozen=True):
         return int(self.replicas.max())
 
 
-def work_of(prices: StepPrices, server: Server, requests: Requests) -> Work:
+def work_of(prices: StepPrices, server: Server, requests: Requests) -> ReplicaWork:
     """Work of tokens at the mean prompt, and at as many sequences as have room.
 
     Source: prices of steps of `roofline.serving.simulate.prices`.
@@ -75,10 +75,10 @@ def work_of(prices: StepPrices, server: Server, requests: Requests) -> Work:
     step = prices.engine.decode_step(float(np.interp(batch, prices.batches[beside], at)), batch)
     room = server.kv_tokens + server.outside
     prefill = prices.engine.prefill_gain * prices.prompt_s(prompt, prompt * prices.groups)
-    return Work(prefill / prompt, float(step) / batch, room if server.sharing else 0)
+    return ReplicaWork(prefill / prompt, float(step) / batch, room if server.sharing else 0)
 
 
-def routed(requests: Requests, replicas: Sequence[Work], router: Router) -> Integers:
+def routed(requests: Requests, replicas: Sequence[ReplicaWork], router: Router) -> Integers:
     """Replica of each request; those of a session go where its first one went. [1]
 
     Sessions count with all of their requests as they begin.
@@ -92,7 +92,7 @@ def routed(requests: Requests, replicas: Sequence[Work], router: Router) -> Inte
         A long prompt keeps the first replica busy; the next two go to the second:
 
         >>> from roofline.serving.requests import requests
-        >>> work = Work(1.0, 0.0, 0)
+        >>> work = ReplicaWork(1.0, 0.0, 0)
         >>> routed(requests([0.0, 0.0, 1.0], [9, 2, 2], 1), [work, work], "load").tolist()
         [0, 1, 1]
     """
@@ -130,7 +130,7 @@ def routed(requests: Requests, replicas: Sequence[Work], router: Router) -> Inte
     return out
 
 
-def scheduled(requests: Requests, schedule: Schedule) -> Integers:
+def scheduled(requests: Requests, schedule: ReplicaSchedule) -> Integers:
     """Replica of each request: in turn among those that serve when its session begins. [1]
 
     Replicas are counted from 0, and the last of them are those that come and go; one that goes
@@ -138,7 +138,7 @@ def scheduled(requests: Requests, schedule: Schedule) -> Integers:
 
     Examples:
         >>> from roofline.serving.requests import requests
-        >>> more = Schedule(np.array([0.0, 5.0]), np.array([1, 2]), 0.0)
+        >>> more = ReplicaSchedule(np.array([0.0, 5.0]), np.array([1, 2]), 0.0)
         >>> scheduled(requests([0.0, 1.0, 6.0, 7.0], 9, 1), more).tolist()
         [0, 0, 0, 1]
     """

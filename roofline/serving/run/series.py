@@ -8,7 +8,7 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.records import replace
-from roofline.serving.objectives import Finished, after_warmup, spread, window
+from roofline.serving.objectives import FinishedRequests, after_warmup, spread, window
 from roofline.serving.requests import part
 from roofline.serving.run.serve import levels, repeated, serve
 from roofline.serving.simulate.server import UNLIMITED
@@ -88,7 +88,7 @@ def present(start: Array, end: Array, edges: Array) -> tuple[Array, Array]:
     return np.diff(until) / np.diff(edges), np.array(most)
 
 
-def distribution(done: Finished) -> Table:
+def distribution(done: FinishedRequests) -> Table:
     """Quantiles of TTFT, TPOT and latency.
 
     Each is the latency of a request: the least that so large a share of them kept. Source: the
@@ -157,7 +157,7 @@ def by_clients(run: "Run") -> Table | None:
     return table([rows[number] for number in sorted(rows)], {"throughput_tok_s": "token/s"} | units)
 
 
-def _of_clients(run: "Run", clients: int, served: Finished) -> dict[str, Any]:
+def _of_clients(run: "Run", clients: int, served: FinishedRequests) -> dict[str, Any]:
     """Row of a number of clients; its warm-up is as large a share as that of the run."""
     done = after_warmup(served, round(run.load.warmup * len(served) / len(run.requests)))
     ttft, tpot = spread(done.ttft_s), spread(done.tpot_s)

@@ -26,13 +26,21 @@ from roofline.serving.requests import (
     part,
     picked_rows,
 )
-from roofline.serving.run.routing import Router, Schedule, Work, routed, scheduled, turn, work_of
-from roofline.serving.simulate.compiled.state import Paced
+from roofline.serving.run.routing import (
+    ReplicaSchedule,
+    ReplicaWork,
+    Router,
+    routed,
+    scheduled,
+    turn,
+    work_of,
+)
+from roofline.serving.simulate.compiled.state import PacedDrafts
 from roofline.serving.simulate.denoising import BlockDiffusion
-from roofline.serving.simulate.drafting import Drafting, reached, rounds_of
+from roofline.serving.simulate.drafting import RoundDraft, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import UNPACED, simulate, simulate_pooled, stream
-from roofline.serving.simulate.served import Course, Served, Totals, averaged
+from roofline.serving.simulate.served import Course, ServedRequests, Totals, averaged
 from roofline.serving.simulate.served import joined as served_joined
 from roofline.serving.simulate.server import Server
 
@@ -79,7 +87,7 @@ def missed(lora: Lora, asked: Integers) -> NDArray[np.bool_]:
     return out
 
 
-def waited(served: Served, lora: Lora, load_s: float, sessions: Integers) -> Served:
+def waited(served: ServedRequests, lora: Lora, load_s: float, sessions: Integers) -> ServedRequests:
     """Requests of one replica, those later whose adapter had to be loaded.
 
     Loading goes on beside the steps of others, and shifts the request as a whole: its place in the
@@ -104,7 +112,9 @@ Progress = Callable[[int, int], None]
 PART: Final = 4096
 FULL: Final = 12
 """Times that a server is filled to find its rate: the first and last of them do not count."""
-SERVED: Final = tuple(name for name in Served.__struct_fields__ if name not in ("totals", "course"))
+SERVED: Final = tuple(
+    name for name in ServedRequests.__struct_fields__ if name not in ("totals", "course")
+)
 """Columns of requests that were served."""
 SAMPLE: Final = 8192
 """Requests whose lengths are taken for those of all."""
@@ -129,12 +139,12 @@ class Fleet(Struct, frozen=True):
     """Prices and policy of each replica."""
     replicas: int = 1
     """Replicas, `others` included; those of a session go to the same. [1]"""
-    drafting: Drafting | BlockDiffusion | None = None
+    drafting: RoundDraft | BlockDiffusion | None = None
     """Speculative decoding, or denoising by blocks, in which prices are of rounds or of denoising
     steps; None where decoding is plain."""
     router: Router = "turns"
     """Choice of the replica: in turn, by load, or by prefix and load."""
-    schedule: Schedule | None = None
+    schedule: ReplicaSchedule | None = None
     """Replicas that serve over time, at most as many as there are; None for all of them always."""
     workers: int = 1
     """Threads that serve replicas side by side. [1]"""
@@ -159,7 +169,7 @@ class Fleet(Struct, frozen=True):
 
 
 def drafting_fleet(
-    fleet: Fleet, deployment: Deployment, requests: Requests, drafting: Drafting, **driven: Any
+    fleet: Fleet, deployment: Deployment, requests: Requests, drafting: RoundDraft, **driven: Any
 ) -> Fleet:
     """The fleet with speculative decoding in place of plain steps.
 
@@ -190,7 +200,7 @@ def serve(
     concurrency: int = 0,
     ramp_s: float = 0.0,
     progress: Progress | None = None,
-) -> Served:
+) -> ServedRequests:
     """Serve requests on all replicas.
 
     Args:
@@ -212,7 +222,7 @@ def _run(
     concurrency: int = 0,
     ramp_s: float = 0.0,
     progress: Progress | None = None,
-) -> Served:
+) -> ServedRequests:
     """Requests as served, those of a fleet that drafts in rounds."""
     pace = UNPACED
     if fleet.drafting is not None:
@@ -242,7 +252,7 @@ def _run(
         )
         return _together(whole, len(requests))
 
-    def one(replica: int) -> Served | None:
+    def one(replica: int) -> ServedRequests | None:
         rows = rows_of(replica)
         if not len(rows):
             return None
@@ -278,13 +288,13 @@ def sent(fleet: Fleet, requests: Requests) -> Integers:
         return scheduled(requests, fleet.schedule)
     if fleet.replicas == 1:
         return np.zeros(len(requests), np.int64)
-    works: list[Work] = []
+    works: list[ReplicaWork] = []
     for prices, server, number in fleet.kinds:
         works += [work_of(prices, server, requests)] * number
     return routed(requests, works, fleet.router)
 
 
-def _each(one: Callable[[int], Served | None], fleet: Fleet) -> Iterator[Served]:
+def _each(one: Callable[[int], ServedRequests | None], fleet: Fleet) -> Iterator[ServedRequests]:
     """Replicas that had requests, one after the other or side by side, in order."""
     numbers = range(fleet.replicas)
     if min(fleet.workers, fleet.replicas) < 2:
@@ -294,7 +304,7 @@ def _each(one: Callable[[int], Served | None], fleet: Fleet) -> Iterator[Served]
         yield from filter(None, threads.map(one, numbers))
 
 
-def picked(pace: Paced, rows: Integers) -> Paced:
+def picked(pace: PacedDrafts, rows: Integers) -> PacedDrafts:
     """Some of the requests whose drafts follow the batch."""
     if not len(pace.lengths):
         return pace
@@ -362,7 +372,7 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
     )
 
 
-def _rate_of(served: Served) -> float:
+def _rate_of(served: ServedRequests) -> float:
     """Requests a second between a quarter and three quarters of the answers. [1/s]"""
     finish = np.sort(served.finish)
     low, high = len(finish) // 4, (3 * len(finish)) // 4
@@ -371,12 +381,12 @@ def _rate_of(served: Served) -> float:
     return (high - low) / span if span > 0 else len(finish) / float(finish[-1])
 
 
-def waiting(served: Served) -> tuple[float, int]:
+def waiting(served: ServedRequests) -> tuple[float, int]:
     """Requests that wait for their first step: mean over the run, and most at once. [1]"""
     return _present(served.arrival, served.admitted)
 
 
-def running(served: Served) -> tuple[float, int]:
+def running(served: ServedRequests) -> tuple[float, int]:
     """Requests that were begun and are not finished: mean over the run, and most at once. [1]"""
     return _present(served.admitted, served.finish)
 
@@ -431,7 +441,7 @@ def repeated(requests: Requests, number: int) -> Requests:
     return first_rows(every, number)
 
 
-def _together(replicas: Iterator[Served], number: int) -> Served:
+def _together(replicas: Iterator[ServedRequests], number: int) -> ServedRequests:
     """So many requests [1] as all replicas served them, each of which is forgotten then."""
     columns: dict[str, Any] = {}
     totals, courses = list[Totals](), list[Course]()
@@ -452,4 +462,4 @@ def _together(replicas: Iterator[Served], number: int) -> Served:
         else:
             values[name] = sum(column) / len(column) if name.startswith("kv_") else sum(column)
     whole = Totals(**{**values, "makespan_s": last - first})
-    return Served(**columns, totals=whole, course=averaged(courses))
+    return ServedRequests(**columns, totals=whole, course=averaged(courses))

@@ -12,7 +12,7 @@ from roofline.serving.objectives import spread
 from roofline.serving.requests import Integers, Requests, first_rows
 from roofline.serving.run.routing import turn
 from roofline.serving.run.serve import serve
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.served import ServedRequests
 from roofline.serving.simulate.server import UNLIMITED
 from roofline.table import Table, table
 from roofline.units import show, significant
@@ -61,7 +61,7 @@ def places(requests: Requests) -> Integers:
     return out
 
 
-def paths(requests: Requests, served: Served) -> Paths:
+def paths(requests: Requests, served: ServedRequests) -> Paths:
     """Longest paths of the sessions of a run, from the last token back to the first arrival.
 
     Source: the critical path of a graph of activities, Kelley and Walker 1959, Critical-Path
@@ -97,7 +97,7 @@ def paths(requests: Requests, served: Served) -> Paths:
     return Paths(counts, finish[last] - served.arrival[first], *parts)
 
 
-def by_place(requests: Requests, served: Served) -> Table:
+def by_place(requests: Requests, served: ServedRequests) -> Table:
     """Prompts, what of them was found in the cache, and TTFT, by place in the session."""
     place, rows = places(requests), []
     ttft = served.ttft_s

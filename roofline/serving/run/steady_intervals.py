@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.serving.requests import Requests
-from roofline.serving.run.intervals import AROUND, PLACES, Doubt, quadric, terms
+from roofline.serving.run.intervals import AROUND, PLACES, StepUncertainty, quadric, terms
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import Server
-from roofline.serving.simulate.steady import Share, Steady, arriving, closed, share_of
+from roofline.serving.simulate.steady import RequestMeans, Steady, arriving, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED, OPEN, SATURATION, open_sd
 from roofline.serving.simulate.steady.pace import most
 from roofline.serving.static import CENTRAL
@@ -30,7 +30,7 @@ BLOCK: Final = 64
 ENDS: Final = (0.1, 0.9)
 
 
-class Lasting(Struct, frozen=True):
+class SteadyIntervals(Struct, frozen=True):
     """Central 80 % of means in the long run, an entry for each load."""
 
     low: Mapping[str, Array]
@@ -43,8 +43,8 @@ class Lasting(Struct, frozen=True):
 
 
 def arriving_within(
-    given: Requests, prices: StepPrices, server: Server, rates: Array, doubt: Doubt
-) -> Lasting:
+    given: Requests, prices: StepPrices, server: Server, rates: Array, doubt: StepUncertainty
+) -> SteadyIntervals:
     """Intervals of an open loop at rates of requests. [1/s]
 
     At prices at which more comes than can be served, times have no bound.
@@ -71,12 +71,12 @@ def arriving_within(
         carried = np.minimum(sure.ravel()[:, None], rates[part])
         low["requests_per_s"][part], high["requests_per_s"][part] = _ends(carried)
     low["saturation_per_s"][:], high["saturation_per_s"][:] = _ends(sure.reshape(-1, 1))
-    return Lasting(low, high, served)
+    return SteadyIntervals(low, high, served)
 
 
 def closed_within(
-    given: Requests, prices: StepPrices, server: Server, clients: Array, doubt: Doubt
-) -> Lasting:
+    given: Requests, prices: StepPrices, server: Server, clients: Array, doubt: StepUncertainty
+) -> SteadyIntervals:
     """Intervals of a closed loop, which serves whatever comes."""
     shares = _shares(given, prices, server, doubt)
     tried = [closed(share, clients) for share in shares]
@@ -88,10 +88,12 @@ def closed_within(
             sd = np.full(values.shape[1], half / CENTRAL)
             own = _own(values, sd, doubt.misses.get(name, 0.0))
             low[name][part], high[name][part] = _quantiles(values, own)
-    return Lasting(low, high, np.ones(len(clients)))
+    return SteadyIntervals(low, high, np.ones(len(clients)))
 
 
-def _shares(given: Requests, prices: StepPrices, server: Server, doubt: Doubt) -> list[Share]:
+def _shares(
+    given: Requests, prices: StepPrices, server: Server, doubt: StepUncertainty
+) -> list[RequestMeans]:
     """Work of requests as predicted, and at other prices."""
     every = (prices, *(doubt.scaled(prices, *point) for point in AROUND.tolist()))
     return [share_of(given, each, server) for each in every]

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.serving.draft_schedule import ranges
 from roofline.serving.facility import Consumption, Facility
-from roofline.serving.objectives import Finished, Kept, goodput, spread, window
+from roofline.serving.objectives import Attainment, FinishedRequests, goodput, spread, window
 from roofline.serving.price import usd_per_mtok
 from roofline.serving.requests import Integers
 from roofline.serving.run.serve import running, sent, waiting
 from roofline.serving.running_cost import joule_per_token, power, request_energy
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.served import ServedRequests
 from roofline.serving.simulate.server import UNLIMITED
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
@@ -37,7 +37,9 @@ FIGURES: Final = ("mean", "p50", "p90", "p95", "p99")
 SPREAD_UNITS: Final = dict.fromkeys(("reported", *FIGURES), "s")
 
 
-def latencies(done: Finished, basis: str, statistic: str, sure: "Intervals | None" = None) -> Table:
+def latencies(
+    done: FinishedRequests, basis: str, statistic: str, sure: "Intervals | None" = None
+) -> Table:
     """Mean and percentiles over requests; nothing of what no request has.
 
     ``reported`` is the one figure that a benchmark with that statistic would print. Where prices
@@ -67,7 +69,7 @@ def latencies(done: Finished, basis: str, statistic: str, sure: "Intervals | Non
     return table(rows, dict.fromkeys(timed, "s"), basis)
 
 
-def throughput(run: "Run", done: Finished) -> Table:
+def throughput(run: "Run", done: FinishedRequests) -> Table:
     """Throughput and cost, over the time of the requests that count."""
     seconds, gpu = window(done), run.deployment.node.gpu
     tokens = float(done.output.sum())
@@ -104,7 +106,7 @@ def throughput(run: "Run", done: Finished) -> Table:
     return table(rows, {})
 
 
-def replica_kinds(run: "Run", done: Finished) -> Table:
+def replica_kinds(run: "Run", done: FinishedRequests) -> Table:
     """Requests, latencies and price of the replicas of each kind."""
     seconds = window(done)
     where = sent(run.fleet, run.requests)[-len(done) :]
@@ -154,7 +156,7 @@ def _add(rows: list[dict[str, Any]], metric: str, value: float, unit: str, meani
     rows.append({"metric": metric, "value": value, "unit": unit, "meaning": meaning})
 
 
-def drawn(run: "Run", done: Finished, facility: Facility) -> Consumption:
+def drawn(run: "Run", done: FinishedRequests, facility: Facility) -> Consumption:
     """Power of all replicas over the run, priced at its mean prompt, answer and decode step."""
     served, totals = run.served, run.served.totals
     prompt = float(served.prompt.mean())
@@ -177,7 +179,7 @@ def drawn(run: "Run", done: Finished, facility: Facility) -> Consumption:
     )
 
 
-def objectives(reached: tuple[Kept, ...], sure: "Intervals | None" = None) -> Table:
+def objectives(reached: tuple[Attainment, ...], sure: "Intervals | None" = None) -> Table:
     """Objectives and how they were kept; where prices were measured, with what chance they are."""
     rows: list[dict[str, Any]] = [
         {
@@ -317,7 +319,7 @@ def _drawn(lengths: Integers) -> str:
     return f"mean {lengths.mean():,.0f}, {lengths.min():,} to {lengths.max():,} tokens"
 
 
-def requests(served: Served) -> Table:
+def requests(served: ServedRequests) -> Table:
     """Every request, in order of arrival."""
     tpot = served.tpot_s.astype(object)
     tpot[np.isnan(served.tpot_s)] = None

@@ -23,12 +23,12 @@ from roofline.serving.diffusion import denoising_step
 from roofline.serving.drafts import check_layout
 from roofline.serving.requests import Integers, Requests
 from roofline.serving.rounds import verifying
-from roofline.serving.simulate.compiled.state import Paced
+from roofline.serving.simulate.compiled.state import PacedDrafts
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import UNPACED
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.served import ServedRequests
 from roofline.serving.simulate.server import UNLIMITED, Server
-from roofline.serving.stages import through
+from roofline.serving.stages import price_step
 
 
 class BlockDiffusion(Struct, frozen=True):
@@ -58,7 +58,7 @@ class BlockDiffusion(Struct, frozen=True):
         found: Integers = -(-output // self.block)
         return found
 
-    def paced(self, given: Requests) -> Paced:
+    def paced(self, given: Requests) -> PacedDrafts:
         """No requests whose steps are counted as they run."""
         return UNPACED
 
@@ -66,7 +66,7 @@ class BlockDiffusion(Struct, frozen=True):
         """Requests whose answers are counted in denoising steps, which begin after the prefill."""
         return replace(given, output=1 + self.blocks(given.output) * self.steps)
 
-    def in_tokens(self, served: Served, given: Requests) -> Served:
+    def in_tokens(self, served: ServedRequests, given: Requests) -> ServedRequests:
         """Requests that were served in steps, with their tokens.
 
         The first block is there as a whole, when as large a share of the steps has run.
@@ -148,7 +148,7 @@ def denoising_steps(
 
     def seconds(finished: Array | float) -> Array:
         groups = denoising_step(batch, block, before, finished)
-        (stage,) = through(verifying(deployment), groups)
+        (stage,) = price_step(verifying(deployment), groups)
         return np.broadcast_to(stage.seconds(), batch.shape).reshape(shape)
 
     blocks = rule.blocks(given.output)

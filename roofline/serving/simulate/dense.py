@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.serving.quadrature import between
-from roofline.serving.simulate.compiled.state import Prices, Rules
+from roofline.serving.simulate.compiled.state import PriceTables, Rules
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
 
@@ -75,7 +75,7 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
     )
 
 
-def dense(prices: StepPrices, sequences: int, server: Server) -> Prices:
+def dense(prices: StepPrices, sequences: int, server: Server) -> PriceTables:
     """Tables with an entry for every integer, and the engine's costs in them.
 
     They reach to the most sequences of a step [1]; the server says whether tokens are sent
@@ -85,7 +85,7 @@ def dense(prices: StepPrices, sequences: int, server: Server) -> Prices:
     decode = engine.decode_gain * kernels.decode
     software = engine.step_s + engine.sequence_s * np.arange(sequences + 1.0)
     beside = engine.prefill_gain * kernels.alone
-    return Prices(
+    return PriceTables(
         contexts=kernels.contexts,
         alone=decode + software[:, None],
         mixed=decode - beside[:, None],

@@ -18,18 +18,18 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving.kv_transfer import Wires, slower, transfer
-from roofline.serving.objectives import Finished
+from roofline.serving.objectives import FinishedRequests
 from roofline.serving.requests import Integers, Requests, part, picked_rows
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import check, simulate
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.served import ServedRequests
 from roofline.serving.simulate.server import Server
 
 SETTLED: Final = 2.0**-10
 """Mean change of when clients ask, over their mean latency, from which on a loop is found. [1]"""
 
 
-class Pool(Struct, frozen=True):
+class InstancePool(Struct, frozen=True):
     """Equal instances."""
 
     prices: StepPrices
@@ -61,11 +61,11 @@ class Handover(Struct, frozen=True):
         return replace(self, latency_s=self.latency_s + more)
 
 
-class Pooled(Finished, frozen=True):
+class PooledRequests(FinishedRequests, frozen=True):
     """Requests as two pools served them; their TTFT has the transfer in it."""
 
-    prefill: tuple[Served, ...]
-    decode: tuple[Served, ...]
+    prefill: tuple[ServedRequests, ...]
+    decode: tuple[ServedRequests, ...]
     """Requests by instance: prompts with their first token as answer, and caches as they came."""
     prefilled: Array
     """End of the prefill. [s]"""
@@ -102,8 +102,13 @@ def wires_between(prefill: Deployment, decode: Deployment, gpus: int) -> Wires:
 
 
 def disaggregated(
-    given: Requests, prefill: Pool, decode: Pool, wires: Handover, *, concurrency: int = 0
-) -> Pooled:
+    given: Requests,
+    prefill: InstancePool,
+    decode: InstancePool,
+    wires: Handover,
+    *,
+    concurrency: int = 0,
+) -> PooledRequests:
     """Serve requests on two pools.
 
     Left out: that a prompt's cache stays with the prefill instance until it is sent.
@@ -146,7 +151,9 @@ def disaggregated(
         asked[again] = answered
 
 
-def _served(given: Requests, prefill: Pool, decode: Pool, wires: Handover) -> Pooled:
+def _served(
+    given: Requests, prefill: InstancePool, decode: InstancePool, wires: Handover
+) -> PooledRequests:
     """Requests that come when they do, on two pools."""
     count = len(given)
     turn = np.arange(count) % prefill.instances
@@ -168,7 +175,7 @@ def _served(given: Requests, prefill: Pool, decode: Pool, wires: Handover) -> Po
         coming = replace(picked_rows(given, mine), arrival=handed[mine])
         after.append(simulate(coming, decode.prices, decode.server, transferred=True))
         first[mine], finish[mine] = after[-1].first_token, after[-1].finish
-    return Pooled(
+    return PooledRequests(
         prefill=tuple(before),
         decode=tuple(after),
         arrival=given.arrival,

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError
 from roofline.records import replace
@@ -30,18 +30,18 @@ from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft, check_layout, held, pass_
 from roofline.serving.requests import Integers, Requests
 from roofline.serving.rounds import drafter, verification
-from roofline.serving.simulate.compiled.state import Paced
+from roofline.serving.simulate.compiled.state import PacedDrafts
 from roofline.serving.simulate.dense import straight
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import UNPACED
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.served import ServedRequests
 from roofline.serving.simulate.server import UNLIMITED, Server
 
 TOGETHER: Final = 64
 """Rounds of a request that are drawn at once. [1]"""
 
 
-class Drafting(Struct, frozen=True):
+class RoundDraft(Struct, frozen=True):
     """Draft of a round, and the seed by which acceptance is drawn."""
 
     draft: Draft
@@ -77,12 +77,12 @@ class Drafting(Struct, frozen=True):
         alike: Array = np.cumsum(self.chances[:-1]) / self.chances.sum()
         return alike[:, None]
 
-    def paced(self, given: Requests) -> Paced:
+    def paced(self, given: Requests) -> PacedDrafts:
         """Requests whose rounds are counted as they run, as their drafts follow the batch."""
         if self.lengths is None:
             return UNPACED
         keys = np.random.default_rng((self.seed, 2)).integers(0, 2**64, len(given), dtype=np.uint64)
-        return Paced(
+        return PacedDrafts(
             self.lengths,
             # A copy may be written, as all the others: the loop is compiled for one kind of array.
             self.rates(len(given)).T.copy(),
@@ -116,7 +116,7 @@ class Drafting(Struct, frozen=True):
             open_ = open_[left[open_] > 0]
         return replace(given, output=1 + rounds)
 
-    def in_tokens(self, served: Served, given: Requests) -> Served:
+    def in_tokens(self, served: ServedRequests, given: Requests) -> ServedRequests:
         """Requests that were served in rounds, with their tokens as they came."""
         output = given.output[served.number]
         totals = replace(served.totals, decoded_tokens=int((output - 1).sum()))
@@ -159,7 +159,7 @@ def ahead(given: Requests, rounds: Requests) -> float:
 
 
 def round_prices(
-    drafting: Drafting, target: Deployment, prices: StepPrices, *, later: float, prompt: float
+    drafting: RoundDraft, target: Deployment, prices: StepPrices, *, later: float, prompt: float
 ) -> StepPrices:
     """Prices with rounds in place of decode steps, and with prompts that pass the draft too.
 
@@ -200,7 +200,7 @@ def round_prices(
         busiest = np.outer(prices.shares, prices.tokens).ravel()
         count = np.maximum(busiest / prompt, 1.0)
         every, length = target.layout.dp * count, busiest / count
-        beside = pass_(draft, target, Group(every, length, length)).seconds(target)
+        beside = pass_(draft, target, SequenceGroup(every, length, length)).seconds(target)
         others = others + np.broadcast_to(beside, busiest.shape).reshape(others.shape)
     return replace(
         prices,
@@ -217,7 +217,7 @@ def round_prices(
 class Rounds(Struct, frozen=True):
     """A deployment that decodes in rounds, whatever limits its server has."""
 
-    drafting: Drafting
+    drafting: RoundDraft
     target: Deployment
     """Draft and target."""
     prices: StepPrices
@@ -260,7 +260,7 @@ class Rounds(Struct, frozen=True):
 
 
 def rounds_of(
-    drafting: Drafting,
+    drafting: RoundDraft,
     target: Deployment,
     prices: StepPrices,
     requests: Requests,

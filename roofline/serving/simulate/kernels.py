@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, KernelGains, gains_on
-from roofline.cost.measured import Measured
+from roofline.cost.measured import MeasuredTime
 from roofline.cost.roof import CHOSEN, Time, parts, roofed
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.cost.work import Array, Number, Op, Work, union
 from roofline.model import tower
 from roofline.records import replace
 from roofline.serving.quadrature import halved
-from roofline.serving.stages import LaidOut, finish, laid_out, measured, pace, period
+from roofline.serving.stages import PipelineOperators, finish, laid_out, measured, pace, period
 from roofline.serving.workload import turns_of
 
 Points = NDArray[np.complex128]
@@ -36,7 +36,7 @@ class StepPart(Struct, frozen=True):
 
     name: str
     """Key of the look-ups of these operators of steps of such groups."""
-    group: Group
+    group: SequenceGroup
     """One micro-batch. Either its sequences or their new tokens are an array, with the context
     over the same axis."""
     wanted: Callable[[Op], bool]
@@ -70,7 +70,7 @@ def window_of(deployment: Deployment) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Attended:
+class DecodeAttention:
     """Attention operators of decode steps, before they are priced."""
 
     part: StepPart
@@ -94,7 +94,7 @@ class Attended:
 
 def attended_part(
     deployment: Deployment, batches: Array, contexts: Array, window: int | None = None
-) -> Attended:
+) -> DecodeAttention:
     """Attention of a step that only decodes at batches and contexts.
 
     With a window, that of layers which have it; else that of all others.
@@ -115,15 +115,15 @@ def attended_part(
         np.stack([number, np.ceil(size / groups) * groups]), axis=1, return_inverse=True
     )
     number, size = np.repeat(pairs, len(contexts), axis=1)
-    group = Group(size, 1.0, np.tile(contexts, pairs.shape[1]))
+    group = SequenceGroup(size, 1.0, np.tile(contexts, pairs.shape[1]))
     part = StepPart("decode" if window is None else "window", group, wanted)
-    return Attended(part, number, place.ravel(), len(contexts))
+    return DecodeAttention(part, number, place.ravel(), len(contexts))
 
 
 def alone_part(deployment: Deployment, batches: Array) -> StepPart:
     """All operators but attention, in steps that only decode."""
     _, size = turns_of(batches, deployment)
-    return StepPart("alone", Group(size, 1.0, np.ones_like(batches)), rest)
+    return StepPart("alone", SequenceGroup(size, 1.0, np.ones_like(batches)), rest)
 
 
 def others_part(deployment: Deployment, tokens: Array, groups: float) -> StepPart:
@@ -133,14 +133,14 @@ def others_part(deployment: Deployment, tokens: Array, groups: float) -> StepPar
     have none. [1]
     """
     _, size = turns_of(tokens, deployment)
-    return StepPart(f"others-{groups:g}", Group(groups, size / groups, size / groups), rest)
+    return StepPart(f"others-{groups:g}", SequenceGroup(groups, size / groups, size / groups), rest)
 
 
 def head_part(deployment: Deployment, rows: Array) -> StepPart:
     """All operators but attention, in steps of so many rows of logits, one per sequence."""
     _, size = turns_of(rows, deployment)
     each = np.ones_like(rows)
-    return StepPart("head", Group(size, each, each), rest)
+    return StepPart("head", SequenceGroup(size, each, each), rest)
 
 
 def chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart:
@@ -149,13 +149,13 @@ def chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart
     number, size = turns_of(new, deployment) if deployment.engine.micro_batch_tokens else (1.0, new)
     # Micro-batches see more of the chunk one after the other, and half of it on average.
     context = before + (new + new / number) / 2.0
-    return StepPart("chunks", Group(deployment.layout.dp, size, context), attends)
+    return StepPart("chunks", SequenceGroup(deployment.layout.dp, size, context), attends)
 
 
 def encoding_part(deployment: Deployment) -> StepPart:
     """Towers over the media of one prompt of each group; a prompt has two tokens or more."""
     alike = np.full(1, 2.0)
-    return StepPart("encoding", Group(deployment.layout.dp, alike, alike), encodes)
+    return StepPart("encoding", SequenceGroup(deployment.layout.dp, alike, alike), encodes)
 
 
 class StepKernel(Struct, frozen=True):
@@ -164,8 +164,8 @@ class StepKernel(Struct, frozen=True):
     op: Op
     """Operator."""
     kind: str | None
-    """Kind of the fused kernel that it is a part of, as of `Measured`; None where no kernel like
-    it was measured."""
+    """Kind of the fused kernel that it is a part of, as of `MeasuredTime`; None where no kernel
+    like it was measured."""
 
 
 class KernelTimes(Struct, frozen=True):
@@ -208,7 +208,7 @@ class KernelTimes(Struct, frozen=True):
                 took, start = next(rows)
                 op, gpu, kind = kernel.op, deployment.node.gpu, kernel.kind
                 start_s = start if start.any() else 0.0
-                known = Measured(took, 0.0, 0.0, start_s=start_s, kind=kind or "")
+                known = MeasuredTime(took, 0.0, 0.0, start_s=start_s, kind=kind or "")
                 if kind is None:
                     timed.append((op, Time(op, gpu, 1.0, known)))
                 else:
@@ -230,7 +230,9 @@ class StepKernels:
     felt: set[str] = field(default_factory=lambda: {"launch_s"}, repr=False)
     """Names of the gains on any kernel that was looked up."""
 
-    def seconds(self, part: StepPart, ahead: Callable[[], Group] | None = None) -> list[Number]:
+    def seconds(
+        self, part: StepPart, ahead: Callable[[], SequenceGroup] | None = None
+    ) -> list[Number]:
         """Time of some operators of a step on every stage, in order. [s]
 
         Args:
@@ -264,7 +266,9 @@ class StepKernels:
         known = iter(measured([laid for _, laid in made]))
         return [self._told(part, laid, known) for part, laid in made]
 
-    def _told(self, part: StepPart, laid: LaidOut, told: Iterator[Measured | None]) -> KernelTimes:
+    def _told(
+        self, part: StepPart, laid: PipelineOperators, told: Iterator[MeasuredTime | None]
+    ) -> KernelTimes:
         """Kernel times of a step, from the measurements of its operators in order."""
         points, first = np.unique(_points(part.group), return_index=True)
         stages: list[tuple[Deployment, tuple[StepKernel, ...]]] = []
@@ -276,7 +280,7 @@ class StepKernels:
                 known = next(told)
                 if known is None:
                     time = roofed(op, each.deployment.node.gpu, float(op.repeat), None)
-                    known = Measured(time.overlapped, 0.0, 0.0)
+                    known = MeasuredTime(time.overlapped, 0.0, 0.0)
                     stage.append(StepKernel(_bare(op), None))
                 else:
                     stage.append(StepKernel(_bare(op), known.kind))
@@ -294,17 +298,17 @@ class StepKernels:
         return replace(gains, **{name: getattr(ALONE, name) for name in rest})
 
 
-def _points(group: Group) -> Points:
+def _points(group: SequenceGroup) -> Points:
     """Sequences (or new tokens of each) and context as real and imaginary part, which sort."""
     first = group.count if isinstance(group.count, np.ndarray) else group.new
     return np.asarray(first + 1j * np.asarray(group.context))
 
 
-def _rows(group: Group, rows: NDArray[np.intp]) -> Group:
+def _rows(group: SequenceGroup, rows: NDArray[np.intp]) -> SequenceGroup:
     def some(value: Number) -> Number:
         return value[rows] if isinstance(value, np.ndarray) else value
 
-    return Group(some(group.count), some(group.new), some(group.context), group.name)
+    return SequenceGroup(some(group.count), some(group.new), some(group.context), group.name)
 
 
 def _bare(op: Op) -> Op:
@@ -313,7 +317,7 @@ def _bare(op: Op) -> Op:
     return replace(op, work=NOTHING, dims={}, wire_s=0.0, algorithm=algorithm)
 
 
-def _column(value: Number, rows: NDArray[np.intp], group: Group) -> Array:
+def _column(value: Number, rows: NDArray[np.intp], group: SequenceGroup) -> Array:
     return np.broadcast_to(value, np.shape(group.context))[rows]
 
 

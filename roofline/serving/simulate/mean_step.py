@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.cost.work import Array
-from roofline.serving.simulate.compiled.state import Prices
+from roofline.serving.simulate.compiled.state import PriceTables
 
 
 class SteadyLoad(Struct, frozen=True):
@@ -31,7 +31,7 @@ class SteadyLoad(Struct, frozen=True):
 
 
 def mean_step_s(
-    table: Prices, load: SteadyLoad, *, window: int, groups: int, decode_first: bool
+    table: PriceTables, load: SteadyLoad, *, window: int, groups: int, decode_first: bool
 ) -> tuple[float, float]:
     """Mean time from one decode step to the next, and what of it prompts take. [s]
 
@@ -80,7 +80,7 @@ def _by_batch(points: Array, rows: Array, batch: float, x: float) -> float:
     return float(ends[0] + (batch - low) * (ends[1] - ends[0]))
 
 
-def _attention(table: Prices, chunk: float, cached: float) -> float:
+def _attention(table: PriceTables, chunk: float, cached: float) -> float:
     """Attention of a chunk for each of its tokens. [s]"""
     above = int(np.searchsorted(table.chunks, chunk, side="right"))
     low = min(max(above - 1, 0), len(table.chunks) - 2)

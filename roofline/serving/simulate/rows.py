@@ -23,7 +23,7 @@ from roofline.serving.simulate.compiled.state import (
     Rules,
     State,
 )
-from roofline.serving.simulate.served import Course, Served, Totals
+from roofline.serving.simulate.served import Course, ServedRequests, Totals
 
 TIMES: Final = ("arrival", "admitted", "first_token", "finish")
 WHOLE: Final = ("number", "prompt", "output", "cached", "preemptions")
@@ -172,12 +172,12 @@ def finished(s: State) -> tuple[Array, Integers]:
     return times, whole
 
 
-def served(g: Rules, s: State, times: Array, whole: Integers, start_s: float) -> Served:
+def served(g: Rules, s: State, times: Array, whole: Integers, start_s: float) -> ServedRequests:
     """Requests by their columns, with what the server did since the first arrival. [s]"""
     named = dict(zip(TIMES, times, strict=True)), dict(zip(WHOLE, whole, strict=True))
     per_s = float(s.counts[0]["bins_per_s"])
     course = Course(1.0 / per_s, s.course[:, 0] * per_s, s.course[:, 1].copy())
-    return Served(**named[0], **named[1], totals=_totals(g, s, start_s), course=course)
+    return ServedRequests(**named[0], **named[1], totals=_totals(g, s, start_s), course=course)
 
 
 def _totals(g: Rules, s: State, start_s: float) -> Totals:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from roofline.errors import InputError
 from roofline.serving.requests import COLUMNS, Requests, part
 from roofline.serving.requests import check as check_columns
-from roofline.serving.simulate.compiled.state import Paced
+from roofline.serving.simulate.compiled.state import PacedDrafts
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.served import ServedRequests
 from roofline.serving.simulate.server import BATCHED, Server
 
-UNPACED: Final = Paced(
+UNPACED: Final = PacedDrafts(
     *(np.zeros(0, np.int64), np.zeros((1, 1)), np.zeros(0, np.uint64)),
     *(np.zeros(0, np.int64),) * 3,
 )
@@ -33,8 +33,8 @@ def simulate(
     ramp_s: float = 0.0,
     seed: int = 0,
     transferred: bool = False,
-    paced: Paced = UNPACED,
-) -> Served:
+    paced: PacedDrafts = UNPACED,
+) -> ServedRequests:
     """Serve requests, all of them.
 
     Args:
@@ -84,8 +84,8 @@ def stream(
     transferred: bool = False,
     uniform: bool = False,
     total: int = 0,
-    paced: Paced = UNPACED,
-) -> Iterator[Served]:
+    paced: PacedDrafts = UNPACED,
+) -> Iterator[ServedRequests]:
     """Serve requests that come in parts; each part of the result are those finished meanwhile.
 
     Only the requests of a part and those not finished are in memory. Where the parts end makes no
@@ -156,7 +156,7 @@ def simulate_pooled(
     *,
     concurrency: Sequence[int],
     ramp_s: float = 0.0,
-) -> tuple[Served, ...]:
+) -> tuple[ServedRequests, ...]:
     """Serve requests on replicas that share a pool of prefixes.
 
     Their steps are taken in the order in which they begin, the first replica of equals; what a step

@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.cost.work import Array
-from roofline.serving.objectives import Finished
+from roofline.serving.objectives import FinishedRequests
 from roofline.serving.requests import Integers
 
 
@@ -72,7 +72,7 @@ def _pairs(bins: Array) -> Array:
     return np.append(bins, np.zeros(len(bins) % 2)).reshape(-1, 2)
 
 
-class Served(Finished, frozen=True):
+class ServedRequests(FinishedRequests, frozen=True):
     """Columns of requests, and totals of the run until the last of them.
 
     Arrivals are as given, or when a client released the request.
@@ -90,14 +90,16 @@ class Served(Finished, frozen=True):
     """Cache in use over time, likewise; of several replicas their mean, and the most of one."""
 
 
-def joined(parts: Sequence[Served]) -> Served:
+def joined(parts: Sequence[ServedRequests]) -> ServedRequests:
     """Parts of a stream, at least one, as one in the order of the stream."""
-    columns = [name for name in Served.__struct_fields__ if name not in ("totals", "course")]
+    columns = [
+        name for name in ServedRequests.__struct_fields__ if name not in ("totals", "course")
+    ]
     order = np.argsort(np.concatenate([part.number for part in parts]))
     whole = {
         name: np.concatenate([getattr(part, name) for part in parts])[order] for name in columns
     }
-    return Served(**whole, totals=parts[-1].totals, course=parts[-1].course)
+    return ServedRequests(**whole, totals=parts[-1].totals, course=parts[-1].course)
 
 
 def averaged(courses: Sequence[Course]) -> Course:

@@ -257,7 +257,7 @@ SHARED_PAGE: Final = 16
 """Least tokens of a page whose content is looked up by its hash."""
 
 
-class Asked(Struct, frozen=True):
+class ServerOptions(Struct, frozen=True):
     r"""Settings of the server; None for what its engine does.
 
     Attributes:
@@ -292,7 +292,7 @@ class Asked(Struct, frozen=True):
 
 
 def server_of(
-    deployment: Deployment, asked: Asked, requests: Requests, utilization: float | None
+    deployment: Deployment, asked: ServerOptions, requests: Requests, utilization: float | None
 ) -> Server:
     """Server of a replica.
 

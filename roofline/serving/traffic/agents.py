@@ -11,7 +11,7 @@ from roofline.cost.work import Array
 from roofline.records import replace
 from roofline.serving.requests import Integers
 from roofline.serving.traffic.lengths import drawn
-from roofline.serving.traffic.traffic import Closed, Traffic, Turns, together
+from roofline.serving.traffic.traffic import Closed, Traffic, Turns, requests_within_context
 from roofline.units import PREFIX
 
 Uniform = Callable[[str, int], Array]
@@ -26,7 +26,7 @@ SAMPLE: Final = 2**13
 """Sessions by whose mean it is known how many requests one has. [1]"""
 
 
-class Steps(Struct, frozen=True):
+class SessionSteps(Struct, frozen=True):
     """Requests of some sessions: those of each together, branches before the step that joins them.
 
     Attributes:
@@ -66,7 +66,7 @@ def requests_per_session(traffic: Traffic) -> float:
     Where a context that grows too long ends sessions with tools, it is the mean of a sample.
     """
     if traffic.turns is None or traffic.turns.tools is None:
-        return together(traffic)
+        return requests_within_context(traffic)
     return _sampled(replace(traffic, arrivals=Closed(1), requests=2, warmup=0))
 
 
@@ -76,7 +76,7 @@ def _sampled(traffic: Traffic) -> float:
     return len(agent_steps(traffic, SAMPLE, lambda _, count: random.random(count)).session) / SAMPLE
 
 
-def agent_steps(traffic: Traffic, sessions: int, uniform: Uniform) -> Steps:
+def agent_steps(traffic: Traffic, sessions: int, uniform: Uniform) -> SessionSteps:
     """Requests of so many sessions of a workload with tools. [1]
 
     Context n of a session is its prefix, all messages and results up to n and all answers before
@@ -152,7 +152,7 @@ def agent_steps(traffic: Traffic, sessions: int, uniform: Uniform) -> Steps:
 
     context = column(session, sessions + branch)
     _, start, inverse = np.unique(context, return_index=True, return_inverse=True)
-    return Steps(
+    return SessionSteps(
         session=column(session, session[meets[branch]]),
         context=np.argsort(np.argsort(start))[inverse],
         prompt=column(prompt, read),

@@ -16,7 +16,7 @@ from roofline.records import replace
 from roofline.serving.requests import Integers, Requests, joined, part
 from roofline.serving.traffic.agents import (
     PURPOSES,
-    Steps,
+    SessionSteps,
     agent_steps,
     pauses,
     requests_per_session,
@@ -148,7 +148,7 @@ class _Source:
         )
         return self._hashed(made, of, groups[of])
 
-    def _stepped(self, steps: Steps, arrival: Array) -> Requests:
+    def _stepped(self, steps: SessionSteps, arrival: Array) -> Requests:
         """Requests of agents whose steps were drawn."""
         groups = self._groups(len(arrival))
         classes = np.zeros(len(steps.session), np.int64)

@@ -7,32 +7,47 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from roofline.errors import InputError
-from roofline.hardware.figures import Kind, facts_of
+from roofline.hardware.figures import FigureKind, facts_of
 from roofline.hardware.machine import Fact
-from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
+from roofline.schema import (
+    Document,
+    SourcedFigure,
+    SourceEntry,
+    Strict,
+    check_sources,
+    read,
+    validate,
+)
 from roofline.serving.requests import MOST_TOKENS
 from roofline.serving.traffic import lengths as lasting
 from roofline.serving.traffic import traffic as arriving
 from roofline.serving.traffic.agents import MILLISECONDS
 from roofline.serving.traffic.rate_curve import spelled_curve
-from roofline.serving.traffic.traffic import Branches, Shared, Statistic, Tools, Traffic, Turns
+from roofline.serving.traffic.traffic import (
+    SharedPrefixes,
+    Statistic,
+    SubAgents,
+    Tools,
+    Traffic,
+    Turns,
+)
 
-_LENGTH: Final = Kind("token", "1 token", "2000000000 token", whole=True)
-_COUNT: Final = Kind("", "0", "1000000000", whole=True)
-_TURNS: Final = Kind("turn", "1 turn", "10000 turn")
-_STEPS: Final = Kind("step", "1 step", "10000 step")
-_AGENTS: Final = Kind("agent", "1 agent", "10000 agent")
-_TIME: Final = Kind("s", "0.001 s", "1000000 s")
+_LENGTH: Final = FigureKind("token", "1 token", "2000000000 token", whole=True)
+_COUNT: Final = FigureKind("", "0", "1000000000", whole=True)
+_TURNS: Final = FigureKind("turn", "1 turn", "10000 turn")
+_STEPS: Final = FigureKind("step", "1 step", "10000 step")
+_AGENTS: Final = FigureKind("agent", "1 agent", "10000 agent")
+_TIME: Final = FigureKind("s", "0.001 s", "1000000 s")
 _FIGURES: Final = ("tokens", "low", "high", "median", "mean", "most")
-KINDS: Final[Mapping[str, Kind]] = {
-    "mean": Kind("token", "1 token", "2000000000 token"),
+KINDS: Final[Mapping[str, FigureKind]] = {
+    "mean": FigureKind("token", "1 token", "2000000000 token"),
     **dict.fromkeys(("median", "tokens", "low", "high", "most", "longest"), _LENGTH),
-    "rate": Kind("request/s", "0.000001 request/s", "1000000000 request/s"),
-    "cv": Kind("", "0.05", "20"),
-    "skew": Kind("", "0", "10"),
-    **dict.fromkeys(("think", "ramp"), Kind("s", "0 s", "1000000 s")),
+    "rate": FigureKind("request/s", "0.000001 request/s", "1000000000 request/s"),
+    "cv": FigureKind("", "0.05", "20"),
+    "skew": FigureKind("", "0", "10"),
+    **dict.fromkeys(("think", "ramp"), FigureKind("s", "0 s", "1000000 s")),
     **dict.fromkeys(("concurrency", "requests", "samples", "warmup", "prefixes", "pool"), _COUNT),
-    "share": Kind("", "0", "1"),
+    "share": FigureKind("", "0", "1"),
     **{
         f"turns.{path}.{name}": kind
         for path, kind in (
@@ -51,31 +66,31 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 class _Constant(Strict):
     kind: Literal["constant"]
-    tokens: Sourced
+    tokens: SourcedFigure
 
 
 class _Uniform(Strict):
     kind: Literal["uniform"]
-    low: Sourced
-    high: Sourced
+    low: SourcedFigure
+    high: SourcedFigure
 
 
 class _Lognormal(Strict):
     kind: Literal["lognormal"]
-    median: Sourced
-    mean: Sourced
-    most: Sourced | None = None
+    median: SourcedFigure
+    mean: SourcedFigure
+    most: SourcedFigure | None = None
 
 
-class Told(Strict):
-    """Source of a word or a list, which is no figure with a unit as `Sourced` is."""
+class SourcedText(Strict):
+    """Source of a word or a list, which is no figure with a unit as `SourcedFigure` is."""
 
     source: str = Field(min_length=1)
     where: str = ""
     note: str = ""
 
 
-class _Empirical(Told):
+class _Empirical(SourcedText):
     kind: Literal["empirical"]
     seen: Annotated[tuple[int, ...], Field(min_length=1)]
     weights: tuple[float, ...] = ()
@@ -83,44 +98,44 @@ class _Empirical(Told):
 
 class _Poisson(Strict):
     kind: Literal["poisson"]
-    rate: Sourced
+    rate: SourcedFigure
 
 
 class _Bursty(Strict):
     kind: Literal["bursty"]
-    rate: Sourced
-    cv: Sourced
+    rate: SourcedFigure
+    cv: SourcedFigure
 
 
 class _Even(Strict):
     kind: Literal["even"]
-    rate: Sourced
+    rate: SourcedFigure
 
 
 class _Closed(Strict):
     kind: Literal["closed"]
-    concurrency: Sourced
-    ramp: Sourced | None = None
+    concurrency: SourcedFigure
+    ramp: SourcedFigure | None = None
 
 
-class _Recorded(Told):
+class _Recorded(SourcedText):
     kind: Literal["recorded"]
     times: Annotated[tuple[float, ...], Field(min_length=2)]
 
 
-class _Curve(Told):
+class _Curve(SourcedText):
     kind: Literal["curve"]
     rates: Annotated[str, Field(min_length=1)]
 
 
-class _Classes(Told):
+class _Classes(SourcedText):
     shares: Annotated[tuple[float, ...], Field(min_length=2)]
 
 
 class _Shared(Strict):
-    tokens: Sourced
-    prefixes: Sourced
-    skew: Sourced | None = None
+    tokens: SourcedFigure
+    prefixes: SourcedFigure
+    skew: SourcedFigure | None = None
 
 
 _Lengths: TypeAlias = Annotated[
@@ -132,7 +147,7 @@ _Arrivals: TypeAlias = Annotated[
 
 
 class _Branches(Strict):
-    share: Sourced
+    share: SourcedFigure
     number: _Lengths
     steps: _Lengths
     task: _Lengths
@@ -147,17 +162,17 @@ class _Tools(Strict):
 
 class _Turns(Strict):
     number: _Lengths
-    think: Sourced | None = None
+    think: SourcedFigure | None = None
     pause: _Lengths | None = None
-    longest: Sourced | None = None
+    longest: SourcedFigure | None = None
     tools: _Tools | None = None
 
 
-class _Objectives(Told):
+class _Objectives(SourcedText):
     value: str = Field(min_length=1)
 
 
-class TrafficFile(Strict):
+class WorkloadFile(Strict):
     """One file of ``scenarios/workloads/``."""
 
     schema_version: Literal[1]
@@ -166,13 +181,13 @@ class TrafficFile(Strict):
     prompt: _Lengths
     output: _Lengths
     arrivals: _Arrivals
-    requests: Sourced | None = None
+    requests: SourcedFigure | None = None
     shared: _Shared | None = None
     turns: _Turns | None = None
-    pool: Sourced | None = None
-    samples: Sourced | None = None
+    pool: SourcedFigure | None = None
+    samples: SourcedFigure | None = None
     priorities: _Classes | None = None
-    warmup: Sourced | None = None
+    warmup: SourcedFigure | None = None
     statistic: Statistic = "mean"
     slo: _Objectives | None = None
     sources: dict[str, SourceEntry] = Field(default_factory=dict)
@@ -184,7 +199,7 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
     DocumentError where it cannot be read, or a figure has no source, no such unit, or cannot be.
     """
     document = read(path)
-    file = validate(TrafficFile, document)
+    file = validate(WorkloadFile, document)
     check_sources(document)
     facts = dict(facts_of(document, file, file.sources, kinds=KINDS))
 
@@ -197,7 +212,7 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
             output=_lengths(document, file.output, facts, "output"),
             arrivals=_arrivals(document, file.arrivals, facts),
             requests=int(value("requests")),
-            shared=Shared(
+            shared=SharedPrefixes(
                 int(value("shared.tokens")), int(value("shared.prefixes")), value("shared.skew")
             )
             if file.shared
@@ -233,7 +248,7 @@ def _turns(document: Document, part: _Turns, facts: Mapping[str, Fact]) -> Turns
     tools = branches = None
     if part.tools is not None:
         if (apart := part.tools.branches) is not None:
-            branches = Branches(
+            branches = SubAgents(
                 facts["turns.tools.branches.share"].value,
                 of(apart.number, "tools.branches.number"),
                 of(apart.steps, "tools.branches.steps"),
@@ -259,7 +274,7 @@ def _lengths(
     with document.at(*path.split(".")):
         match part:
             case _Constant():
-                return lasting.Constant(round(tokens("tokens")))
+                return lasting.ConstantLength(round(tokens("tokens")))
             case _Uniform():
                 return lasting.Uniform(round(tokens("low")), round(tokens("high")))
             case _Lognormal():
@@ -282,7 +297,7 @@ def _arrivals(document: Document, part: Strict, facts: Mapping[str, Fact]) -> ar
         case _Even():
             return arriving.Even(value("rate"))
         case _Recorded(times=times):
-            return arriving.Recorded(times)
+            return arriving.RecordedArrivals(times)
         case _Curve(rates=rates):
             with document.at("arrivals", "rates"):
                 return spelled_curve(rates)

@@ -14,29 +14,29 @@ from pydantic import Field
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError, did_you_mean
-from roofline.hardware.figures import Kind, facts_of
+from roofline.hardware.figures import FigureKind, facts_of
 from roofline.kept import kept
-from roofline.schema import Sourced, SourceEntry, Strict, check_sources, read, validate
-from roofline.serving.traffic.files import Told
-from roofline.serving.traffic.lengths import Constant, Lengths, Uniform
+from roofline.schema import SourcedFigure, SourceEntry, Strict, check_sources, read, validate
+from roofline.serving.traffic.files import SourcedText
+from roofline.serving.traffic.lengths import ConstantLength, Lengths, Uniform
 from roofline.serving.traffic.traffic import Statistic
 from roofline.units import counted
 
-_COUNT: Final = Kind("", "0", "1000000", whole=True)
-_SHARE: Final = Kind("", "0", "10")
-KINDS: Final[Mapping[str, Kind]] = {
-    "ramp": Kind("s", "0 s", "1000000 s"),
-    "rounds": Kind("", "0.01", "100000"),
-    "warmup_rounds": Kind("", "0", "1000"),
+_COUNT: Final = FigureKind("", "0", "1000000", whole=True)
+_SHARE: Final = FigureKind("", "0", "10")
+KINDS: Final[Mapping[str, FigureKind]] = {
+    "ramp": FigureKind("s", "0 s", "1000000 s"),
+    "rounds": FigureKind("", "0.01", "100000"),
+    "warmup_rounds": FigureKind("", "0", "1000"),
     "shortest": _SHARE,
     "longest": _SHARE,
-    "cv": Kind("", "0", "20"),
+    "cv": FigureKind("", "0", "20"),
     **dict.fromkeys(("clients", "requests", "pool", "warmup_requests", "late_clients"), _COUNT),
 }
 """Units and limits of the figures of a file."""
 
 
-class Use(Struct, frozen=True):
+class HarnessUse(Struct, frozen=True):
     """Rows that a harness measured; a condition that is empty or 0 holds for all."""
 
     family: str = ""
@@ -109,7 +109,7 @@ class Harness(Struct, frozen=True):
     [1]"""
     statistic: Statistic = "mean"
     """Statistic that it reports of many requests."""
-    used_by: tuple[Use, ...] = ()
+    used_by: tuple[HarnessUse, ...] = ()
     """Rows that it measured."""
 
     def sent(self, clients: float) -> float:
@@ -124,7 +124,7 @@ class Harness(Struct, frozen=True):
             Uniform(low=800, high=1000)
         """
         low, high = (max(round(nominal * share), 1) for share in (self.shortest, self.longest))
-        return Constant(low) if low == high else Uniform(low, high)
+        return ConstantLength(low) if low == high else Uniform(low, high)
 
     @property
     def words(self) -> str:
@@ -150,7 +150,7 @@ class _UseFile(Strict):
     before: Annotated[str, Field(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = ""
 
 
-class _StatisticFile(Told):
+class _StatisticFile(SourcedText):
     value: Statistic
 
 
@@ -161,17 +161,17 @@ class HarnessFile(Strict):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
     title: Annotated[str, Field(min_length=1, max_length=200)]
     used_by: tuple[_UseFile, ...] = ()
-    ramp: Sourced | None = None
-    clients: Sourced | None = None
-    rounds: Sourced | None = None
-    requests: Sourced | None = None
-    shortest: Sourced
-    longest: Sourced
-    pool: Sourced
-    cv: Sourced | None = None
-    late_clients: Sourced | None = None
-    warmup_rounds: Sourced | None = None
-    warmup_requests: Sourced | None = None
+    ramp: SourcedFigure | None = None
+    clients: SourcedFigure | None = None
+    rounds: SourcedFigure | None = None
+    requests: SourcedFigure | None = None
+    shortest: SourcedFigure
+    longest: SourcedFigure
+    pool: SourcedFigure
+    cv: SourcedFigure | None = None
+    late_clients: SourcedFigure | None = None
+    warmup_rounds: SourcedFigure | None = None
+    warmup_requests: SourcedFigure | None = None
     statistic: _StatisticFile
     sources: dict[str, SourceEntry] = Field(default_factory=dict)
 
@@ -229,5 +229,5 @@ def read_harness(path: Path) -> Harness:
         name: int(value) if name in KINDS and KINDS[name].whole else value
         for name, value in figures.items()
     }
-    uses = tuple(Use(**each.model_dump()) for each in file.used_by)
+    uses = tuple(HarnessUse(**each.model_dump()) for each in file.used_by)
     return Harness(file.name, file.title, statistic=file.statistic.value, used_by=uses, **told)

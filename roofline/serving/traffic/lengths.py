@@ -17,7 +17,7 @@ from roofline.serving.requests import MOST_TOKENS
 from roofline.units import significant, written_out
 
 
-class Constant(Struct, frozen=True):
+class ConstantLength(Struct, frozen=True):
     """All the same."""
 
     tokens: int
@@ -109,7 +109,7 @@ class Empirical(Struct, frozen=True):
             raise InputError("weights of lengths are not shares", hint="give 0 or more, not all 0")
 
 
-Lengths: TypeAlias = Constant | Uniform | Lognormal | Empirical
+Lengths: TypeAlias = ConstantLength | Uniform | Lognormal | Empirical
 
 
 def _check(tokens: float) -> None:
@@ -127,7 +127,7 @@ def drawn(lengths: Lengths, uniform: Array) -> NDArray[np.int64]:
         [100]
     """
     match lengths:
-        case Constant(tokens):
+        case ConstantLength(tokens):
             return np.full(uniform.shape, tokens, np.int64)
         case Uniform(low, high):
             return low + np.floor(uniform * (high - low + 1)).astype(np.int64)
@@ -170,7 +170,7 @@ def mean(lengths: Lengths) -> float:
         (2.5, 12.5)
     """
     match lengths:
-        case Constant(tokens):
+        case ConstantLength(tokens):
             return float(tokens)
         case Uniform(low, high):
             return (low + high) / 2
@@ -206,7 +206,7 @@ def spelled(text: str) -> Lengths:
         raise InputError(
             f"{text!r:.40} is not a length in tokens", hint="write 2048, or 1638..2048 for a range"
         )
-    return Uniform(int(low), int(high)) if dots else Constant(int(low))
+    return Uniform(int(low), int(high)) if dots else ConstantLength(int(low))
 
 
 def spread(lengths: Lengths, share: float) -> Lengths:
@@ -220,14 +220,14 @@ def spread(lengths: Lengths, share: float) -> Lengths:
         InputError: They are not all the same, or the share leaves nothing.
 
     Examples:
-        >>> spread(Constant(1000), 0.1)
+        >>> spread(ConstantLength(1000), 0.1)
         Uniform(low=900, high=1100)
     """
     if not 0 <= share < 1:
         raise InputError(f"length spread is {share:g}", hint="give a share from 0 up to 1, as 0.1")
     if not share:
         return lengths
-    if not isinstance(lengths, Constant):
+    if not isinstance(lengths, ConstantLength):
         raise InputError(
             f"a length spread around {said(lengths)} tokens",
             hint="give it with a single length, or a range as 900..1100 without it",
@@ -244,7 +244,7 @@ def said(lengths: Lengths) -> str:
         '1,638 to 2,048'
     """
     match lengths:
-        case Constant(tokens):
+        case ConstantLength(tokens):
             return f"{tokens:,}"
         case Uniform(low, high):
             return f"{low:,} to {high:,}"

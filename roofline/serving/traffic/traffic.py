@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
-from roofline.serving.traffic.lengths import Constant, Lengths, mean
+from roofline.serving.traffic.lengths import ConstantLength, Lengths, mean
 from roofline.serving.traffic.rate_curve import RateCurve
 
 Statistic = Literal["mean", "median"]
@@ -48,7 +48,7 @@ class Bursty(_AtRate, frozen=True):
             )
 
 
-class Recorded(Struct, frozen=True):
+class RecordedArrivals(Struct, frozen=True):
     """Recorded arrivals, again and again from the start."""
 
     times: tuple[float, ...]
@@ -93,15 +93,15 @@ class Closed(Struct, frozen=True):
             raise InputError(f"clients start over {self.ramp_s:g} s", hint="give 0 s or more")
 
 
-Arrivals: TypeAlias = Poisson | Bursty | Even | Recorded | Closed | RateCurve
+Arrivals: TypeAlias = Poisson | Bursty | Even | RecordedArrivals | Closed | RateCurve
 
 
-USUAL_PROMPT: Final = Constant(2048)
-USUAL_OUTPUT: Final = Constant(256)
+USUAL_PROMPT: Final = ConstantLength(2048)
+USUAL_OUTPUT: Final = ConstantLength(256)
 USUAL_ARRIVALS: Final = Poisson(1.0)
 
 
-class Shared(Struct, frozen=True):
+class SharedPrefixes(Struct, frozen=True):
     """Tokens that many prompts start with: a system prompt, a document."""
 
     tokens: int
@@ -122,7 +122,7 @@ class Shared(Struct, frozen=True):
             raise InputError(f"skew is {self.skew:g}", hint="give a number from 0 to 10")
 
 
-class Branches(Struct, frozen=True):
+class SubAgents(Struct, frozen=True):
     """Tool calls that are agents: they run side by side, and the next step joins them.
 
     Each starts with the shared prefix and a task of its own; its last answer is a part of the
@@ -155,7 +155,7 @@ class Tools(Struct, frozen=True):
     """Tokens of a tool's result. [token]"""
     wait: Lengths
     """Time from an answer that calls a tool to the request with its result. [ms]"""
-    branches: Branches | None = None
+    branches: SubAgents | None = None
     """Tool calls that are agents; None where there are none."""
 
 
@@ -193,7 +193,7 @@ class Traffic(Struct, frozen=True):
     requests: int = 0
     """Requests sent; 0 for ten for each client of a closed loop, as many as a rate curve has in its
     period, else a thousand. [1]"""
-    shared: Shared | None = None
+    shared: SharedPrefixes | None = None
     turns: Turns | None = None
     """Tokens that prompts start with; sessions."""
     pool: int = 0
@@ -263,7 +263,7 @@ class Traffic(Struct, frozen=True):
     @property
     def waves(self) -> bool:
         """Whether clients go in step: equal lengths from a start of all at once."""
-        alike = isinstance(self.prompt, Constant) and isinstance(self.output, Constant)
+        alike = isinstance(self.prompt, ConstantLength) and isinstance(self.output, ConstantLength)
         plain = self.turns is None and not self.ramp_s
         return self.concurrency > 1 and alike and plain
 
@@ -280,7 +280,7 @@ def number(traffic: Traffic) -> int:
     return traffic.requests or 10 * traffic.concurrency or whole or 1000
 
 
-def together(traffic: Traffic) -> float:
+def requests_within_context(traffic: Traffic) -> float:
     """Mean requests of a session or prompt, as far as no context grows too long. [1]"""
     if traffic.turns is None:
         return float(traffic.samples)
@@ -324,7 +324,7 @@ def gaps(arrivals: Arrivals, uniform: Array, first: int) -> Array:
             return inverse * (cv**2 / rate)
         case Even(rate):
             return np.full(uniform.shape, 1 / rate)
-        case Recorded(times):
+        case RecordedArrivals(times):
             # Between the last of one round and the first of the next lies a mean gap.
             round_ = np.diff(times, prepend=times[0] - 1 / arrivals.rate)
             rows = np.arange(first, first + len(uniform))

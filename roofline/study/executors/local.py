@@ -17,7 +17,16 @@ from typing import Final, Generic
 
 from msgspec import Struct
 
-from roofline.study.executors.outcome import TRIES, Done, Raised, T, attempt, died, located, value
+from roofline.study.executors.outcome import (
+    TRIES,
+    ChunkError,
+    ChunkResult,
+    T,
+    attempt,
+    died,
+    located,
+    value,
+)
 from roofline.study.store.chunk import Chunk
 
 START: Final = """
@@ -73,7 +82,7 @@ class Seat(Generic[T]):
         self._lock = threading.Lock()
         self._closed = False
 
-    def ask(self, chunk: Chunk) -> Done[T] | Raised:
+    def ask(self, chunk: Chunk) -> ChunkResult[T] | ChunkError:
         """Have a chunk computed, by another worker if one dies; PartialError where too many did."""
         how = ""
         for _ in range(TRIES):
@@ -81,7 +90,7 @@ class Seat(Generic[T]):
             try:
                 _write(process, pickle.dumps(chunk))
                 assert process.stdout is not None
-                answer: Done[T] | Raised = pickle.load(process.stdout)
+                answer: ChunkResult[T] | ChunkError = pickle.load(process.stdout)
             except _LOST:
                 how = _end(process)
                 self._process = None
@@ -135,7 +144,7 @@ def _end(process: "subprocess.Popen[bytes]") -> str:
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
-class Pool(Generic[T]):
+class WorkerPool(Generic[T]):
     """Workers that compute as soon as they are made; one that no chunk is left for is not started.
 
     The work must be picklable, and loadable in a process with another main module.
@@ -147,7 +156,7 @@ class Pool(Generic[T]):
         self._stopped = False
         # Chunks that are computed or wait to be fetched: memory does not grow with their number.
         self._room = threading.Semaphore(2 * workers)
-        self._queue: SimpleQueue[tuple[Chunk, Done[T] | Raised] | BaseException | None]
+        self._queue: SimpleQueue[tuple[Chunk, ChunkResult[T] | ChunkError] | BaseException | None]
         self._queue = SimpleQueue()
         self._seats: list[Seat[T]] = [Seat(work) for _ in range(workers)]
         self._threads = [
@@ -156,7 +165,7 @@ class Pool(Generic[T]):
         for thread in self._threads:
             thread.start()
 
-    def answers(self) -> Iterator[tuple[Chunk, Done[T] | Raised]]:
+    def answers(self) -> Iterator[tuple[Chunk, ChunkResult[T] | ChunkError]]:
         """Chunks and what came of them, as they end."""
         serving = len(self._threads)
         while serving:
@@ -215,7 +224,7 @@ class Local(Struct, frozen=True):
                     raise located(error, chunk) from error.__cause__
                 yield chunk, done
             return
-        pool: Pool[T] = Pool(work, iter(chunks), self.workers)
+        pool: WorkerPool[T] = WorkerPool(work, iter(chunks), self.workers)
         try:
             for chunk, came in pool.answers():
                 yield chunk, value(chunk, came)

@@ -18,30 +18,30 @@ TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Generic[T]):
+class ChunkResult(Generic[T]):
     """Result of a chunk."""
 
     value: T
 
 
-class Raised(Struct, frozen=True):
+class ChunkError(Struct, frozen=True):
     """Error that a chunk raised, and its traceback."""
 
     error: Exception
     trace: str
 
 
-def attempt(work: Callable[[Chunk], T], chunk: Chunk) -> Done[T] | Raised:
+def attempt(work: Callable[[Chunk], T], chunk: Chunk) -> ChunkResult[T] | ChunkError:
     """Compute a chunk where an error cannot be raised to the one who asked."""
     try:
-        return Done(work(chunk))
+        return ChunkResult(work(chunk))
     except Exception as error:
-        return Raised(_portable(error), traceback.format_exc())
+        return ChunkError(_portable(error), traceback.format_exc())
 
 
-def value(chunk: Chunk, came: Done[T] | Raised) -> T:
+def value(chunk: Chunk, came: ChunkResult[T] | ChunkError) -> T:
     """Result of a chunk; an error is raised again, with the chunk it is about."""
-    if isinstance(came, Done):
+    if isinstance(came, ChunkResult):
         return came.value
     error = located(came.error, chunk)
     if error is came.error:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving.requests import picked_rows
-from roofline.study.plan.candidate import Kind
+from roofline.study.plan.candidate import DeploymentKind
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import shape
 from roofline.study.plan.option import compared_cost
@@ -32,7 +32,7 @@ FEWEST: Final = 100
 """Requests of a pool at least: of fewer, a 99th percentile is just the slowest one. [1]"""
 
 
-class Split(Struct, frozen=True):
+class LengthSplit(Struct, frozen=True):
     """Pools for prompts up to a length, and for longer ones."""
 
     threshold: int
@@ -94,14 +94,14 @@ def thresholds(demand: Demand) -> list[int]:
 
 
 def by_length(
-    kinds: Sequence[Kind],
+    kinds: Sequence[DeploymentKind],
     demand: Demand,
     goal: Goal,
     *,
     pools: bool = True,
     ffn: bool = False,
     tell: Tell = lambda _: None,
-) -> tuple[Split, ...]:
+) -> tuple[LengthSplit, ...]:
     """Two pools for each threshold, those that cost least first.
 
     Args:
@@ -134,12 +134,12 @@ def by_length(
             planned(kinds, part, goal, pools=pools, ffn=ffn, least=1, kept=0, tell=tell)
             for part in parted(demand, each)
         )
-        out.append(Split(each, short, long))
+        out.append(LengthSplit(each, short, long))
     able = [each for each in out if each.gpus <= goal.gpus]
-    return tuple(sorted(able, key=Split.cost))
+    return tuple(sorted(able, key=LengthSplit.cost))
 
 
-def tabulated(splits: Sequence[Split], whole: Plan) -> Table:
+def tabulated(splits: Sequence[LengthSplit], whole: Plan) -> Table:
     """Pools by length beside one for all, the cheapest first."""
     rows = [
         {
@@ -175,7 +175,7 @@ def _price(plans: Sequence[Plan]) -> float | None:
     return sum(prices) if all(prices) else None
 
 
-def said(splits: Sequence[Split], whole: Plan) -> str:
+def said(splits: Sequence[LengthSplit], whole: Plan) -> str:
     """A sentence on whether pools by length pay."""
     best = next(iter(splits), None)
     if best is None or not best.gpus:

@@ -24,9 +24,9 @@ from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
 from roofline.serving.quadrature import between
-from roofline.serving.run.intervals import Doubt as Misses
+from roofline.serving.run.intervals import StepUncertainty
 from roofline.serving.simulate.denoising import BlockDiffusion
-from roofline.serving.simulate.drafting import Drafting
+from roofline.serving.simulate.drafting import RoundDraft
 from roofline.serving.simulate.prices import StepPrices
 from roofline.study.plan.curve import SHARES, Role
 from roofline.study.plan.demand import Demand
@@ -65,7 +65,7 @@ class PriceUncertainty(Struct, frozen=True):
         return PriceUncertainty(self.step * UNFITTED, self.first * UNFITTED, self.source)
 
 
-class Speculation(Struct, frozen=True):
+class PlannedDrafts(Struct, frozen=True):
     """Drafts for a network, wherever it runs."""
 
     draft: Callable[[Deployment], Draft]
@@ -80,12 +80,12 @@ class Speculation(Struct, frozen=True):
         assert demand.acceptance is not None, "drafts for text of which nothing is known"
         return chain(demand.acceptance, self.length)
 
-    def drafting(self, draft: Draft, demand: Demand) -> Drafting:
+    def drafting(self, draft: Draft, demand: Demand) -> RoundDraft:
         """Rounds of a draft for a demand."""
-        return Drafting(draft, self.tree(demand), self.seed, demand.acceptance)
+        return RoundDraft(draft, self.tree(demand), self.seed, demand.acceptance)
 
 
-class Kind(Struct, frozen=True):
+class DeploymentKind(Struct, frozen=True):
     """A kind of device and the formats that run on it."""
 
     base: Deployment
@@ -96,7 +96,7 @@ class Kind(Struct, frozen=True):
     """Share of device memory the engine takes; None for its default. [1]"""
     uncertainty: PriceUncertainty = PriceUncertainty()
     """Errors of the engine's predictions."""
-    speculation: Speculation | None = None
+    speculation: PlannedDrafts | None = None
     """Drafts; None where decoding is plain."""
     tier_bytes: float = 0.0
     disk_bytes: float = 0.0
@@ -149,7 +149,7 @@ class Kind(Struct, frozen=True):
         return replace(self.base, layout=layout)
 
 
-class FeedForward(Struct, frozen=True):
+class FeedForwardPools(Struct, frozen=True):
     """A pool of its own for the feed-forward parts of an instance that decodes."""
 
     layout: Layout
@@ -159,7 +159,7 @@ class FeedForward(Struct, frozen=True):
 
 def paced(prices: StepPrices, factor: float) -> StepPrices:
     """Prices of steps that all take so much longer."""
-    common = Misses(log(factor), log(factor), 1.0, {})
+    common = StepUncertainty(log(factor), log(factor), 1.0, {})
     return prices if factor == 1.0 else common.scaled(prices, 1.0, 0.0)
 
 
@@ -167,7 +167,7 @@ def paced(prices: StepPrices, factor: float) -> StepPrices:
 class Candidate:
     """Layout of a kind, and what is known of it before its steps are tabulated."""
 
-    kind: Kind
+    kind: DeploymentKind
     layout: Layout
     """Network, formats, device; degrees."""
     free: float
@@ -178,7 +178,7 @@ class Candidate:
     """Room of the cache. [token]"""
     estimate: StepPrices | None = field(repr=False)
     """Coarse prices of its steps; None where memory rules it out."""
-    ffn: FeedForward | None = None
+    ffn: FeedForwardPools | None = None
     """Pool of its feed-forward parts, whose groups of the layout are instances of attention; None
     where all is in one."""
 

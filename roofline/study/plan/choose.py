@@ -10,9 +10,9 @@ from typing import Final
 from msgspec import Struct
 
 from roofline.records import replace
-from roofline.study.plan.confirm import NODES, Confirmed, confirm, holds
+from roofline.study.plan.confirm import NODES, SimulatedOption, confirm, holds
 from roofline.study.plan.figures import named
-from roofline.study.plan.option import CHEAPER, ROUNDING, Option, Pool, Question
+from roofline.study.plan.option import CHEAPER, ROUNDING, Option, PlanQuestion, Pool
 from roofline.study.plan.search import sized, tunings
 from roofline.study.plan.tabled import Tables, key_of
 from roofline.units import counted
@@ -38,10 +38,10 @@ LARGER: Final = 2
 
 
 @dataclass
-class Choice:
+class PlanChoice:
     """Options as simulation leaves them."""
 
-    best: Confirmed | None = None
+    best: SimulatedOption | None = None
     """The recommended option; None where none is enough."""
     plain: Option | None = None
     """The cheapest usual one that was confirmed, which may be the same; None where there is
@@ -55,8 +55,8 @@ class Choice:
 
 
 def chosen(
-    options: Iterable[Option], question: Question, tables: Tables, *, kept: int = KEPT
-) -> Choice:
+    options: Iterable[Option], question: PlanQuestion, tables: Tables, *, kept: int = KEPT
+) -> PlanChoice:
     """The cheapest option that keeps all limits when it is simulated whole.
 
     One pool of replicas inside nodes comes first; anything else has to be cheaper by `CHEAPER`.
@@ -65,7 +65,7 @@ def chosen(
     that could be enough, cheapest first. What is found by estimates of steps is confirmed with
     tables, and made larger where they do not agree. Some runs are kept for other things. [1]
     """
-    every, choice = list(options), Choice()
+    every, choice = list(options), PlanChoice()
     usual = [each for each in every if each.usual]
     others = [each for each in every if not each.usual]
     while choice.best is None and tables.budget.left >= len(NODES):
@@ -100,7 +100,7 @@ def chosen(
 
 
 def _others(
-    options: Sequence[Option], question: Question, tables: Tables, choice: Choice
+    options: Sequence[Option], question: PlanQuestion, tables: Tables, choice: PlanChoice
 ) -> tuple[Option, ...]:
     """Options beside the best that curves have as enough and no run refuted, cheapest first."""
     best = None if choice.best is None else choice.best.option
@@ -118,9 +118,9 @@ def _others(
 
 def _settled(
     options: Sequence[Option],
-    question: Question,
+    question: PlanQuestion,
     tables: Tables,
-    choice: Choice,
+    choice: PlanChoice,
     ceiling: float,
     kept: int,
 ) -> Option | None:
@@ -169,7 +169,7 @@ def _key(option: Option) -> tuple[object, ...]:
     )
 
 
-def _larger(option: Option, question: Question, tables: Tables) -> Option:
+def _larger(option: Option, question: PlanQuestion, tables: Tables) -> Option:
     """The option with an instance more, or the fewest that could be enough by corrected curves."""
     larger = option.larger()
     least = _fewest(renewed(option, question, tables), question)
@@ -182,7 +182,7 @@ def _larger(option: Option, question: Question, tables: Tables) -> Option:
     )
 
 
-def _retuned(option: Option, question: Question, tables: Tables) -> list[Option]:
+def _retuned(option: Option, question: PlanQuestion, tables: Tables) -> list[Option]:
     """The option as large, with other settings that might be enough."""
     (pool,) = option.pools
     load = question.demand.rate * (1.0 + question.goal.headroom)
@@ -195,7 +195,7 @@ def _retuned(option: Option, question: Question, tables: Tables) -> list[Option]
     return [replace(option, pools=(each,)) for each in ways[:RETUNED]]
 
 
-def _fewest(option: Option, question: Question) -> Option:
+def _fewest(option: Option, question: PlanQuestion) -> Option:
     """The option with the fewest instances that could be enough."""
 
     def fewer(pool: Pool) -> Pool:
@@ -207,7 +207,7 @@ def _fewest(option: Option, question: Question) -> Option:
 
 
 def renewed(
-    option: Option, question: Question, tables: Tables, *, instances: bool = False
+    option: Option, question: PlanQuestion, tables: Tables, *, instances: bool = False
 ) -> Option:
     """The option by curves as they were moved, with as many instances as it has or as it takes."""
 
@@ -225,7 +225,11 @@ def renewed(
 
 
 def replanned(
-    options: Iterable[Option], question: Question, tables: Tables, *, refused: Sequence[Option] = ()
+    options: Iterable[Option],
+    question: PlanQuestion,
+    tables: Tables,
+    *,
+    refused: Sequence[Option] = (),
 ) -> Option | None:
     """The option that is preferred by curves, of any size; None where none is enough.
 
@@ -244,13 +248,13 @@ def replanned(
 class RunnerUp(Struct, frozen=True):
     """Another option."""
 
-    done: Confirmed
+    done: SimulatedOption
     """Option and its simulation."""
     why: str
     """Aims in which it is best, in words."""
 
 
-def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[RunnerUp, ...]:
+def runners_up(choice: PlanChoice, question: PlanQuestion, tables: Tables) -> tuple[RunnerUp, ...]:
     """The plain deployment beside any other, the next cheapest, and the fastest; cheapest first."""
     assert choice.best is not None, "others beside nothing"
     best, names = choice.best.option, named(question.goal.objectives)
@@ -298,9 +302,9 @@ def _fed(option: Option) -> bool:
     return any(pool.candidate.ffn is not None for pool in option.pools)
 
 
-def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:
+def larger(best: Option, question: PlanQuestion, tables: Tables) -> list[SimulatedOption]:
     """The recommended option with more instances, simulated."""
-    out: list[Confirmed] = []
+    out: list[SimulatedOption] = []
     option = best.larger()
     while question.allowed(option) and len(out) < LARGER and tables.budget.left:
         out.append(confirm(option, question, tables, interval=False))
@@ -308,7 +312,7 @@ def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:
     return out
 
 
-def confirmed(option: Option, question: Question, tables: Tables) -> Confirmed | None:
+def confirmed(option: Option, question: PlanQuestion, tables: Tables) -> SimulatedOption | None:
     """An option simulated whole, larger where it has to be; None where that is not enough."""
     for _ in range(TRIES):
         if not question.allowed(option) or tables.budget.left < TRIES:

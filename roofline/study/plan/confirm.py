@@ -8,19 +8,19 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.cost.work import Array
 from roofline.records import replace
-from roofline.serving.objectives import Finished, Kept, after_warmup, kept
+from roofline.serving.objectives import Attainment, FinishedRequests, after_warmup, kept
 from roofline.serving.rounds import verification
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate import disaggregated as pooled
-from roofline.serving.stages import Priced, slowest, through
+from roofline.serving.stages import PricedStage, price_step, slowest
 from roofline.serving.static import CENTRAL
 from roofline.study.plan.candidate import PriceUncertainty
 from roofline.study.plan.curve import Curve
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.option import Option, Pool, Question, deviations
+from roofline.study.plan.option import Option, PlanQuestion, Pool, deviations
 from roofline.study.plan.tabled import Replica, Tables, key_of
 
 NODES: Final = (-CENTRAL, 0.0, 0.6, CENTRAL, 2.4)
@@ -41,10 +41,10 @@ MEAN: Final = "tpot_mean"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SimulatedRun:
     """One simulation."""
 
-    done: Finished = field(repr=False)
+    done: FinishedRequests = field(repr=False)
     """Requests that count."""
     stable: bool
     """True if all pools serve more than comes."""
@@ -60,7 +60,7 @@ def run(
     *,
     at: float = 0.0,
     closely: bool = True,
-) -> Run:
+) -> SimulatedRun:
     """Serve a demand at its rate on devices slower by a factor, handed over at a deviation. [1] [1]
 
     Steps are tabulated closely, or taken from the estimate of the layout.
@@ -73,18 +73,20 @@ def run(
     stable = demand.rate < option.saturation / factor
     wires = option.wires and option.wires.within(at)
     done, busy = _two(option, demand, fleets, wires) if wires else _one(demand, fleets[0])
-    return Run(after_warmup(done, demand.warmup), stable, busy)
+    return SimulatedRun(after_warmup(done, demand.warmup), stable, busy)
 
 
-def _one(demand: Demand, fleet: Fleet) -> tuple[Finished, float]:
+def _one(demand: Demand, fleet: Fleet) -> tuple[FinishedRequests, float]:
     served = serve(fleet, demand.at(demand.rate))
     return served, served.totals.busy_s / (served.totals.makespan_s * fleet.replicas)
 
 
 def _two(
     option: Option, demand: Demand, fleets: list[Fleet], wires: pooled.Handover
-) -> tuple[Finished, float]:
-    before, after = (pooled.Pool(each.prices, each.server, each.replicas) for each in fleets)
+) -> tuple[FinishedRequests, float]:
+    before, after = (
+        pooled.InstancePool(each.prices, each.server, each.replicas) for each in fleets
+    )
     coming, drafting = demand.at(demand.rate), fleets[-1].drafting
     if drafting is not None:
         coming = drafting.in_rounds(coming)
@@ -95,7 +97,7 @@ def _two(
         for pool, every in zip(option.pools, (served.prefill, served.decode), strict=True)
         for each in every
     )
-    done = Finished(
+    done = FinishedRequests(
         served.arrival,
         served.arrival,
         served.first_token,
@@ -109,7 +111,7 @@ def _two(
 class ObjectiveResult(Struct, frozen=True):
     """An objective in a run."""
 
-    kept: Kept
+    kept: Attainment
     """Value, share of the requests within the limit, whether it holds."""
     low_s: float
     high_s: float
@@ -119,7 +121,7 @@ class ObjectiveResult(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmed:
+class SimulatedOption:
     """An option under the traffic that is asked for, simulated."""
 
     option: Option
@@ -149,7 +151,7 @@ def uncertainty_of(option: Option, demand: Demand) -> PriceUncertainty:
     if any(pool.replica.deployment.calibration is None for pool in option.pools):
         return PriceUncertainty()
     new = float(demand.new_tokens.mean())
-    prefill = slowest(through(first.replica.deployment, Group(1.0, new, demand.prompt)))
+    prefill = slowest(price_step(first.replica.deployment, SequenceGroup(1.0, new, demand.prompt)))
     busy = option.rate / last.instances * option.seconds(MEAN) * demand.steps
     batch = float(np.clip(busy, 1.0, last.server.max_sequences))
     decode = _step(last.replica, batch, demand)
@@ -158,17 +160,17 @@ def uncertainty_of(option: Option, demand: Demand) -> PriceUncertainty:
     return PriceUncertainty(step, first_sd, known.source).of(first.role)
 
 
-def _step(replica: Replica, batch: float, demand: Demand) -> Priced:
+def _step(replica: Replica, batch: float, demand: Demand) -> PricedStage:
     """Step that decodes, or one that verifies what was drafted."""
     deployment, speculation = replica.deployment, replica.candidate.kind.speculation
     if speculation is None:
-        return slowest(through(deployment, Group(batch, 1.0, demand.mean_context)))
+        return slowest(price_step(deployment, SequenceGroup(batch, 1.0, demand.mean_context)))
     return verification(deployment, speculation.tree(demand), batch, demand.mean_context - 1.0)
 
 
 def confirm(
-    option: Option, question: Question, tables: Tables, *, interval: bool = True
-) -> Confirmed:
+    option: Option, question: PlanQuestion, tables: Tables, *, interval: bool = True
+) -> SimulatedOption:
     """Simulate an option: with some more runs for intervals, or without."""
     demand, goal = question.demand, question.goal
     known = uncertainty_of(option, demand) if interval else PriceUncertainty()
@@ -194,7 +196,7 @@ def confirm(
         )
     met = runs[middle].stable and all(each.met for each in found[middle][:number])
     sure = probability is None or probability >= goal.confidence
-    return Confirmed(
+    return SimulatedOption(
         option=option,
         objectives=results,
         met=met,
@@ -205,7 +207,7 @@ def confirm(
     )
 
 
-def holds(option: Option, question: Question, tables: Tables, *, closely: bool = False) -> bool:
+def holds(option: Option, question: PlanQuestion, tables: Tables, *, closely: bool = False) -> bool:
     """True if all limits hold in one run: with the headroom, the confidence, without the spares.
 
     Curves of the pools are corrected by it. Unless asked otherwise, steps are those of the layout's
@@ -238,9 +240,9 @@ def holds(option: Option, question: Question, tables: Tables, *, closely: bool =
 
 def _correct(
     option: Option,
-    question: Question,
+    question: PlanQuestion,
     rate: float,
-    found: Sequence[Kept],
+    found: Sequence[Attainment],
     tables: Tables,
     *,
     held: bool,
@@ -288,7 +290,10 @@ def _enough(option: Option, demand: Demand, goal: Goal, tables: Tables) -> bool:
 
 
 def probabilities(
-    runs: Sequence[tuple[Kept, ...]], stable: Sequence[bool], known: PriceUncertainty, limited: int
+    runs: Sequence[tuple[Attainment, ...]],
+    stable: Sequence[bool],
+    known: PriceUncertainty,
+    limited: int,
 ) -> tuple[tuple[ObjectiveResult, ...], float]:
     """Intervals and probabilities of objectives, and the probability of all of them together. [1]
 

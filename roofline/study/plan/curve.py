@@ -13,7 +13,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet
 from roofline.serving.simulate.steady import Steady, arriving, share_of
 from roofline.serving.simulate.steady.pace import most
-from roofline.serving.simulate.steady.share import Share
+from roofline.serving.simulate.steady.share import RequestMeans
 from roofline.study.plan.demand import Demand
 
 SHARES: Final = (0.02, 0.2, 0.4, 0.6, 0.75, 0.9)
@@ -139,7 +139,7 @@ def alone(requests: Requests) -> Requests:
     )
 
 
-def _known(share: Share, mine: Demand) -> Share:
+def _known(share: RequestMeans, mine: Demand) -> RequestMeans:
     """Work of requests of whose prompts a cache has what was there before."""
     evenly = (np.arange(len(share.lengths)) + 0.5) / len(share.lengths)
     lengths = np.quantile(mine.new_tokens, evenly, method="nearest").astype(float)
@@ -153,7 +153,7 @@ def _known(share: Share, mine: Demand) -> Share:
     )
 
 
-def _handed(share: Share) -> Share:
+def _handed(share: RequestMeans) -> RequestMeans:
     """Work of requests whose prompts were computed elsewhere: a token to begin with.
 
     It comes beside a step of those that decode, which takes no longer for it.
@@ -177,7 +177,12 @@ def _handed(share: Share) -> Share:
 
 
 def _latency(
-    found: Steady, objective: Objective, mine: Demand, role: Role, share: Share, rounds: float
+    found: Steady,
+    objective: Objective,
+    mine: Demand,
+    role: Role,
+    share: RequestMeans,
+    rounds: float,
 ) -> Array:
     """Latency of an objective at every load. [s]"""
     percent = objective.percentile
@@ -203,7 +208,7 @@ def _latency(
     return between
 
 
-def _late(found: Steady, share: Share) -> Array:
+def _late(found: Steady, share: RequestMeans) -> Array:
     """Waits for the first step of the decode pool, even over twice their mean. [s]
 
     A cache that comes while others decode is taken in beside their next step and is in the one

@@ -13,12 +13,12 @@ from roofline.records import replace
 from roofline.serving.traffic.rate_curve import RateCurve
 from roofline.study.plan.confirm import holds
 from roofline.study.plan.figures import shape
-from roofline.study.plan.option import ROUNDING, Option, Pool, Question
+from roofline.study.plan.option import ROUNDING, Option, PlanQuestion, Pool
 from roofline.study.plan.scaling import (
-    Late,
+    LateRequests,
     Policy,
     PoolHours,
-    Scaled,
+    ScaledPool,
     fixed,
     followed,
     joined,
@@ -33,7 +33,7 @@ AFTER: Final = ", follows"
 """Names of fleets; end of the name of one of another deployment."""
 
 
-class Follow(Struct, frozen=True):
+class FollowRule(Struct, frozen=True):
     """Rate curve, and how a fleet follows it."""
 
     curve: RateCurve
@@ -43,13 +43,13 @@ class Follow(Struct, frozen=True):
     """Price of a reserved device by the name of its GPU; empty where none is asked for. [$/h]"""
 
 
-class Fleet(Struct, frozen=True):
+class DayFleet(Struct, frozen=True):
     """A fleet over the period of a rate curve."""
 
     name: str
     pools: tuple[PoolHours, ...]
     """Name, and the replicas of each pool."""
-    late: Late
+    late: LateRequests
     """Requests that come while replicas are missing."""
 
     @property
@@ -82,18 +82,22 @@ class Day(Struct, frozen=True):
     """Rules by which replicas are ordered and given back."""
     simulated: tuple[int, ...]
     """Numbers of replicas that were simulated at the largest rate that they serve. [1]"""
-    fleets: tuple[Fleet, ...]
+    fleets: tuple[DayFleet, ...]
     """The fixed fleet, the one that follows the load, and others: the last ones of other
     deployments."""
 
     @property
-    def follows(self) -> Fleet:
+    def follows(self) -> DayFleet:
         """The fleet that follows the load."""
         return self.fleets[1]
 
 
 def day_of(
-    best: Option, others: Sequence[Option], question: Question, asked: Follow, tables: Tables
+    best: Option,
+    others: Sequence[Option],
+    question: PlanQuestion,
+    asked: FollowRule,
+    tables: Tables,
 ) -> Day:
     """Fleets that serve a rate curve with what is recommended for its peak, and with others.
 
@@ -124,14 +128,14 @@ def day_of(
     return Day(asked.curve, best, starts, policy, simulated, tuple(fleets))
 
 
-def _least(pools: Sequence[Scaled], policy: Policy) -> int:
+def _least(pools: Sequence[ScaledPool], policy: Policy) -> int:
     """Devices of the fewest replicas that the policy allows. [1]"""
     return policy.least * sum(pool.devices for pool in pools)
 
 
 def _pools(
-    option: Option, question: Question, asked: Follow
-) -> tuple[tuple[StartUp, ...], list[Scaled]]:
+    option: Option, question: PlanQuestion, asked: FollowRule
+) -> tuple[tuple[StartUp, ...], list[ScaledPool]]:
     """Starts of a replica, and what each carries, of every pool of an option."""
     starts = tuple(start_up(pool.replica.deployment, asked.policy.start) for pool in option.pools)
     return starts, [
@@ -140,26 +144,28 @@ def _pools(
     ]
 
 
-def _fixed(option: Option, pools: Sequence[Scaled], asked: Follow) -> Fleet:
+def _fixed(option: Option, pools: Sequence[ScaledPool], asked: FollowRule) -> DayFleet:
     """The replicas of the peak at all times, and no fewer than the policy allows."""
     made = tuple(
         fixed(asked.curve, pool, max(of.instances, asked.policy.least))
         for pool, of in zip(pools, option.pools, strict=True)
     )
-    return Fleet(FIXED, made, late(asked.curve, made))
+    return DayFleet(FIXED, made, late(asked.curve, made))
 
 
-def _moving(name: str, pools: Sequence[Scaled], question: Question, asked: Follow) -> Fleet:
+def _moving(
+    name: str, pools: Sequence[ScaledPool], question: PlanQuestion, asked: FollowRule
+) -> DayFleet:
     """Replicas that follow the load."""
     goal, curve = question.goal, asked.curve
     made = tuple(followed(curve, pool, asked.policy, goal.headroom, goal.spares) for pool in pools)
     hours = np.arange(round(curve.period_s / SECONDS_PER_HOUR)) * SECONDS_PER_HOUR
-    return Fleet(name, made, late(curve, made, hours.tolist()))
+    return DayFleet(name, made, late(curve, made, hours.tolist()))
 
 
 def _tried(
-    pool: Scaled, option: Option, question: Question, curve: RateCurve, tables: Tables
-) -> tuple[Scaled, tuple[int, ...]]:
+    pool: ScaledPool, option: Option, question: PlanQuestion, curve: RateCurve, tables: Tables
+) -> tuple[ScaledPool, tuple[int, ...]]:
     """The pool with the numbers of replicas that simulation refuses, and those that were tried."""
     goal, (of,) = question.goal, option.pools
     rates = np.unique(curve.rates)
@@ -177,8 +183,8 @@ def _tried(
 
 
 def _scaled(
-    pool: Pool, question: Question, start: StartUp, reserved: Mapping[str, float]
-) -> Scaled:
+    pool: Pool, question: PlanQuestion, start: StartUp, reserved: Mapping[str, float]
+) -> ScaledPool:
     """A pool whose replicas come and go."""
     goal, kind = question.goal, pool.kind
     wanted = question.demand.rate * (1.0 + goal.headroom)
@@ -192,4 +198,4 @@ def _scaled(
         raise InputError(
             f"a price of reserved {kind.gpu} without one on demand", hint="give `usd_per_hour`, too"
         )
-    return Scaled(carries, saturation, pool.candidate.devices, start.seconds, price, held)
+    return ScaledPool(carries, saturation, pool.candidate.devices, start.seconds, price, held)

@@ -8,8 +8,8 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.serving.result import known
-from roofline.study.plan.day import AFTER, Day, Fleet
-from roofline.study.plan.figures import Named
+from roofline.study.plan.day import AFTER, Day, DayFleet
+from roofline.study.plan.figures import LatencyNames
 from roofline.study.plan.option import ROUNDING
 from roofline.study.plan.scaling import by_hours, reserve
 from roofline.table import Table, table
@@ -36,7 +36,7 @@ def fleets(day: Day) -> Table:
     return table(rows, dict.fromkeys(("usd_per_day", "reserved_usd_per_day"), "$"), "assumed")
 
 
-def by_hour(day: Day, names: Named) -> Table:
+def by_hour(day: Day, names: LatencyNames) -> Table:
     """Rate, replicas and devices of the fleet that follows the load, by the hour.
 
     Hours one after the other that are alike are one row. Latencies are those of a steady load at
@@ -81,7 +81,7 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
-def _replicas(fleet: Fleet, hour: int) -> dict[str, Any]:
+def _replicas(fleet: DayFleet, hour: int) -> dict[str, Any]:
     """Most replicas that are paid for in an hour, of each pool. [1]"""
     roles = ("replicas",) if len(fleet.pools) == 1 else ("prefill_replicas", "decode_replicas")
     start = hour * SECONDS_PER_HOUR
@@ -97,7 +97,7 @@ def _within(edges: Array, values: Array, start: float) -> Array:
     return values[first : int(np.searchsorted(edges, start + SECONDS_PER_HOUR))]
 
 
-def _latencies(day: Day, hour: int, names: Named) -> dict[str, Any]:
+def _latencies(day: Day, hour: int, names: LatencyNames) -> dict[str, Any]:
     """Largest load of a replica in an hour over what it carries, and its latencies. [1] [s]"""
     curve, out = day.curve, {}
     shares: list[float] = []

@@ -22,10 +22,10 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving.encoders import encode_step, sending
-from roofline.serving.objectives import Kept, Objective, kept
+from roofline.serving.objectives import Attainment, Objective, kept
 from roofline.serving.requests import Requests
 from roofline.serving.workload import Workload
-from roofline.study.plan.candidate import Kind
+from roofline.study.plan.candidate import DeploymentKind
 from roofline.study.plan.confirm import run
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import shape
@@ -56,7 +56,7 @@ class EncoderPool(Struct, frozen=True):
     """Time from the arrival until they are there, at the 99th percentile. [s]"""
     rest: Plan
     """Plan of the prompts and answers."""
-    reached: tuple[Kept, ...] = ()
+    reached: tuple[Attainment, ...] = ()
     """Limits of a run from the arrival to the last token; none where the rest has no plan."""
 
     @property
@@ -134,8 +134,8 @@ def refuse_sessions(requests: Requests) -> None:
 
 
 def encoder_pools(
-    kinds: Sequence[Kind],
-    text: Sequence[Kind],
+    kinds: Sequence[DeploymentKind],
+    text: Sequence[DeploymentKind],
     demand: Demand,
     goal: Goal,
     *,
@@ -198,7 +198,7 @@ def left(objective: Objective, late: Array) -> Objective:
 
 def behind(
     rest: Plan, demand: Demand, objectives: Sequence[Objective], ready: Array
-) -> tuple[Kept, ...]:
+) -> tuple[Attainment, ...]:
     """Limits in a run of the rest on prompts that come when their pictures are ready. [s]"""
     assert rest.best is not None, "a run of a plan that is none"
     arrival = demand.at(demand.rate).arrival

@@ -8,8 +8,8 @@ from roofline.model import parameters
 from roofline.serving.explain.parts import derived, fact, given
 from roofline.serving.result import known, stated
 from roofline.serving.running_cost import power
-from roofline.study.plan.candidate import Kind
-from roofline.study.plan.confirm import Confirmed
+from roofline.study.plan.candidate import DeploymentKind
+from roofline.study.plan.confirm import SimulatedOption
 from roofline.study.plan.curve import SHARES
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import usd_per_mtok
@@ -30,7 +30,7 @@ REFUSALS: Final = (
 METRICS: Final = ("gpus", "price", "cost", "capacity", "headroom")
 
 
-def assumed(kind: Kind) -> bool:
+def assumed(kind: DeploymentKind) -> bool:
     """True if the price of a kind is assumed."""
     fact = kind.base.node.gpu.facts.get("price.per_hour")
     return fact is not None and fact.basis == "assumed"
@@ -68,7 +68,7 @@ def assumptions(plan: Plan) -> Table:
     return table([dict(t) for t in {tuple(row.items()): None for row in rows}], {})
 
 
-def break_even(done: Confirmed, demand: Demand, tokens: float) -> list[dict[str, Any]]:
+def break_even(done: SimulatedOption, demand: Demand, tokens: float) -> list[dict[str, Any]]:
     """Output tokens after which inference has cost as much as training, in each currency.
 
     Training on so many tokens is 6·N·D, inference 2·N for every token that is computed, prompts
@@ -115,7 +115,7 @@ def check(metric: str) -> None:
         )
 
 
-def derivations(done: Confirmed, demand: Demand, goal: Goal) -> dict[str, Derivation]:
+def derivations(done: SimulatedOption, demand: Demand, goal: Goal) -> dict[str, Derivation]:
     """Derivations by name: capacity, gpus, price, cost, headroom."""
     option, rate = done.option, given("rate", demand.rate, "request/s")
     capacity, gpus = _capacity(done), _gpus(done, goal, rate)
@@ -137,7 +137,7 @@ def derivations(done: Confirmed, demand: Demand, goal: Goal) -> dict[str, Deriva
     return out
 
 
-def _pools(done: Confirmed) -> dict[str, Pool]:
+def _pools(done: SimulatedOption) -> dict[str, Pool]:
     """Pools by the layout of their instances, those of one layout told apart."""
     out: dict[str, Pool] = {}
     for pool in done.option.pools:
@@ -146,7 +146,7 @@ def _pools(done: Confirmed) -> dict[str, Pool]:
     return out
 
 
-def _capacity(done: Confirmed) -> Derivation:
+def _capacity(done: SimulatedOption) -> Derivation:
     parts = [_carries(f"requests of {name}", pool) for name, pool in _pools(done).items()]
     instances = {f"instances of {name}": pool.instances for name, pool in _pools(done).items()}
     texts = [f"{one} · {each.name}" for one, each in zip(instances, parts, strict=True)]
@@ -161,7 +161,7 @@ def _carries(name: str, pool: Pool) -> Derivation:
     return given(name, pool.carries, "request/s", source, pool.kind.base.basis)
 
 
-def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
+def _gpus(done: SimulatedOption, goal: Goal, rate: Derivation) -> Derivation:
     note = "more or fewer where the simulation of all of them together says so"
     headroom, spares = given("headroom", goal.headroom, ""), float(goal.spares)
     several = [
@@ -183,7 +183,7 @@ def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
     return derived("GPUs", done.option.gpus, "", text, several, devices, basis=basis)
 
 
-def _price(done: Confirmed, gpus: Derivation) -> Derivation:
+def _price(done: SimulatedOption, gpus: Derivation) -> Derivation:
     option = done.option
     each: dict[str, Derivation] = {}
     numbers: dict[str, float] = {}

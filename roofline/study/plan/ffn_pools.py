@@ -18,7 +18,7 @@ from roofline.serving.ffn_pools import ffn_memory
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.static_batches import static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
-from roofline.study.plan.candidate import Candidate, FeedForward, Kind
+from roofline.study.plan.candidate import Candidate, DeploymentKind, FeedForwardPools
 from roofline.study.plan.demand import Demand
 from roofline.study.plan.screen import room_of
 
@@ -30,7 +30,9 @@ FILLED: Final = (0.125, 0.5, 1.0)
 """Shares of the sequences that memory holds at which steps are compared. [1]"""
 
 
-def fed_candidates(kind: Kind, demand: Demand, gpus: int, limit_s: float) -> tuple[Candidate, ...]:
+def fed_candidates(
+    kind: DeploymentKind, demand: Demand, gpus: int, limit_s: float
+) -> tuple[Candidate, ...]:
     """Candidates that decode with a pool of feed-forward parts, on up to a number of devices.
 
     None where drafts are planned, answers have one token, or steps have no price by parts; time
@@ -52,7 +54,7 @@ def fed_candidates(kind: Kind, demand: Demand, gpus: int, limit_s: float) -> tup
 
 
 def _best(
-    kind: Kind, demand: Demand, gpus: int, limit_s: float
+    kind: DeploymentKind, demand: Demand, gpus: int, limit_s: float
 ) -> Iterator[tuple[float, Candidate]]:
     """For both layouts the best ratio, with its tokens a second for each GPU."""
     for tp in _powers(min(kind.base.node.gpus, gpus - 1)):
@@ -71,7 +73,7 @@ def _powers(most: int) -> list[int]:
     return [2**power for power in range(most.bit_length())] if most > 0 else []
 
 
-def _layouts(kind: Kind, gpus: int) -> Iterator[Layout]:
+def _layouts(kind: DeploymentKind, gpus: int) -> Iterator[Layout]:
     """Layouts of the feed-forward pool: experts spread over all, else matrices split in a node."""
     if any(block.experts for block in kind.base.architecture.kinds):
         yield from (Layout(dp=number, ep=number) for number in _powers(gpus)[1:])
@@ -80,7 +82,7 @@ def _layouts(kind: Kind, gpus: int) -> Iterator[Layout]:
 
 
 def _priced(
-    kind: Kind,
+    kind: DeploymentKind,
     demand: Demand,
     attention: Layout,
     groups: int,
@@ -89,7 +91,7 @@ def _priced(
     limit_s: float,
 ) -> tuple[float, Candidate] | None:
     """Most tokens a second for each GPU, and the candidate; None where it cannot be."""
-    pool = FeedForward(layout, turns)
+    pool = FeedForwardPools(layout, turns)
     bare = Candidate(kind, replace(attention, dp=groups), 0.0, 0.0, 0.0, None, pool)
     try:
         deployment = bare.deployed()

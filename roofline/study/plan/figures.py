@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from roofline.serving import price
 from roofline.serving.objectives import Objective
-from roofline.study.plan.confirm import Confirmed
+from roofline.study.plan.confirm import SimulatedOption
 from roofline.study.plan.option import Option
 from roofline.units import show, significant
 
@@ -24,20 +24,20 @@ UNITS: Final = {
 ROLES: Final = {"all": "", "prefill": "prefill ", "decode": "decode "}
 
 
-class Named(Struct, frozen=True):
+class LatencyNames(Struct, frozen=True):
     """Names of the latencies by which options are compared: of objectives, where there are any."""
 
     ttft: str
     tpot: str
 
 
-def named(objectives: Sequence[Objective]) -> Named:
+def named(objectives: Sequence[Objective]) -> LatencyNames:
     """The first objective of each metric, else the 99th percentile."""
 
     def first(metric: str) -> str:
         return next((each.name for each in objectives if each.metric == metric), f"{metric}_p99")
 
-    return Named(first("ttft"), first("tpot"))
+    return LatencyNames(first("ttft"), first("tpot"))
 
 
 def shape(option: Option) -> str:
@@ -89,7 +89,7 @@ def brief(option: Option | None, output: float) -> dict[str, Any]:
     return {name: columns[name] for name in BRIEF}
 
 
-def load(option: Option, names: Named) -> dict[str, Any]:
+def load(option: Option, names: LatencyNames) -> dict[str, Any]:
     """Columns of what an option carries, and of its latencies at the load by its curves."""
     return {
         "rate_per_s": option.rate,
@@ -102,7 +102,9 @@ def load(option: Option, names: Named) -> dict[str, Any]:
     }
 
 
-def differences(base: Confirmed, other: Confirmed, names: Named) -> tuple[str, str]:
+def differences(
+    base: SimulatedOption, other: SimulatedOption, names: LatencyNames
+) -> tuple[str, str]:
     """Figures that another option gives up beside the base, and those it gains, in words."""
     worse: list[str] = []
     better: list[str] = []
@@ -133,7 +135,7 @@ def _change(old: float, new: float) -> str:
     return f"{new / old - 1:+.0%}" if old and isfinite(new) else "from nothing"
 
 
-def simulated(done: Confirmed, output: float, names: Named) -> dict[str, Any]:
+def simulated(done: SimulatedOption, output: float, names: LatencyNames) -> dict[str, Any]:
     """An option as a row, with latencies as simulated."""
     return {
         **deployment(done.option, output),
@@ -143,7 +145,7 @@ def simulated(done: Confirmed, output: float, names: Named) -> dict[str, Any]:
     }
 
 
-def verdict(done: Confirmed, output: float, names: Named) -> dict[str, Any]:
+def verdict(done: SimulatedOption, output: float, names: LatencyNames) -> dict[str, Any]:
     """The recommended deployment as a row."""
     ttft, tpot = done.seconds(names.ttft), done.seconds(names.tpot)
     return {

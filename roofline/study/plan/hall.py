@@ -16,11 +16,11 @@ from roofline.serving.price import owned_usd_per_hour
 from roofline.serving.running_cost import request_energy
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
-from roofline.study.plan.candidate import Kind
-from roofline.study.plan.confirm import MEAN, Confirmed
+from roofline.study.plan.candidate import DeploymentKind
+from roofline.study.plan.confirm import MEAN, SimulatedOption
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import named, shape, usd_per_mtok
-from roofline.study.plan.option import Question
+from roofline.study.plan.option import PlanQuestion
 from roofline.study.plan.plan import Plan, probes_of
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.relaxations import MARGIN, strongest
@@ -59,7 +59,7 @@ class Hall(Struct, frozen=True):
     """Plan of a block, for what it carries; its best is None where nothing fits."""
 
     @property
-    def best(self) -> Confirmed | None:
+    def best(self) -> SimulatedOption | None:
         """Block that is repeated; None where nothing fits."""
         return self.plan.best
 
@@ -80,7 +80,7 @@ class Hall(Struct, frozen=True):
 
 
 def filled(
-    kinds: Sequence[Kind],
+    kinds: Sequence[DeploymentKind],
     demand: Demand,
     goal: Goal,
     ceiling: Ceiling,
@@ -109,7 +109,7 @@ def filled(
 
 
 def _block(
-    kinds: Sequence[Kind],
+    kinds: Sequence[DeploymentKind],
     demand: Demand,
     goal: Goal,
     tell: Callable[[str], None],
@@ -118,7 +118,7 @@ def _block(
 ) -> Plan:
     """Plan of a block for nearly all that its strongest layout carries."""
     tables = Tables(probes_of(goal.objectives), tell, Budget())
-    question = Question(demand, goal)
+    question = PlanQuestion(demand, goal)
     candidates = [each for kind in kinds for each in screen(kind, demand, goal.gpus)]
     _, most = strongest(candidates, question, tables)
     rate = most / (1.0 + goal.headroom) / MARGIN
@@ -133,7 +133,7 @@ def _block(
 
 
 def consumers(
-    done: Confirmed, demand: Demand, facility: Facility, blocks: int
+    done: SimulatedOption, demand: Demand, facility: Facility, blocks: int
 ) -> list[Consumption]:
     """Pools of a deployment at its load, each with what it draws, in so many blocks. [1]
 

@@ -12,7 +12,7 @@ from roofline.records import replace
 from roofline.serving.objectives import Objective
 from roofline.serving.simulate.disaggregated import Handover
 from roofline.serving.simulate.server import Server
-from roofline.study.plan.candidate import Candidate, Kind
+from roofline.study.plan.candidate import Candidate, DeploymentKind
 from roofline.study.plan.curve import SHARES, Curve, Role
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.tabled import Replica
@@ -57,7 +57,7 @@ class Pool:
         return self.replica.candidate
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> DeploymentKind:
         """Device and formats."""
         return self.replica.candidate.kind
 
@@ -85,7 +85,7 @@ class Option(Struct, frozen=True):
         return "aggregated" if len(self.pools) == 1 else "disaggregated"
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> DeploymentKind:
         """Kind of the first pool."""
         return self.pools[0].kind
 
@@ -187,7 +187,7 @@ class Option(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PlanQuestion:
     """Question of a plan."""
 
     demand: Demand
@@ -198,12 +198,12 @@ class Question:
     prices: Mapping[str, float] = field(default_factory=dict)
     """Price of a device by kind where it is not that of the kind. [$/h]"""
 
-    def slowness(self, kind: Kind, role: Role = "all") -> float:
+    def slowness(self, kind: DeploymentKind, role: Role = "all") -> float:
         """Factor on the time of a kind in a role that the confidence asks for. [1]"""
         sd = kind.uncertainty.of(role).step
         return self.factor * math.exp(deviations(self.goal.confidence) * sd)
 
-    def objectives(self, kind: Kind, role: Role = "all") -> tuple[Objective, ...]:
+    def objectives(self, kind: DeploymentKind, role: Role = "all") -> tuple[Objective, ...]:
         """Limits, of a first token with what the confidence asks for beside slower steps."""
         known = kind.uncertainty.of(role)
         more = math.exp(deviations(self.goal.confidence) * max(known.first - known.step, 0.0))
@@ -212,7 +212,7 @@ class Question:
             for each in self.goal.objectives
         )
 
-    def beside(self, seconds: Mapping[str, float]) -> "Question":
+    def beside(self, seconds: Mapping[str, float]) -> "PlanQuestion":
         """The question to one of several pools: limits less what the others take. [s]"""
         limits = tuple(
             replace(each, limit_s=each.limit_s - seconds.get(each.name, 0.0))
@@ -220,7 +220,7 @@ class Question:
         )
         return replace(self, goal=replace(self.goal, objectives=limits))
 
-    def at(self, rate: float) -> "Question":
+    def at(self, rate: float) -> "PlanQuestion":
         """The question at another rate of requests. [1/s]"""
         return replace(self, demand=replace(self.demand, rate=rate))
 

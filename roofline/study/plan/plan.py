@@ -6,12 +6,12 @@ from typing import Final
 
 from roofline.records import replace
 from roofline.serving.objectives import Objective, parse_slo
-from roofline.study.plan.candidate import Candidate, Kind
-from roofline.study.plan.choose import KEPT, Choice, chosen
-from roofline.study.plan.confirm import MEAN, Confirmed
+from roofline.study.plan.candidate import Candidate, DeploymentKind
+from roofline.study.plan.choose import KEPT, PlanChoice, chosen
+from roofline.study.plan.confirm import MEAN, SimulatedOption
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.ffn_pools import fed_candidates
-from roofline.study.plan.option import Option, Question
+from roofline.study.plan.option import Option, PlanQuestion
 from roofline.study.plan.screen import screen
 from roofline.study.plan.search import LEAST, SearchResult, disaggregated, search
 from roofline.study.plan.tabled import Budget, Tables, Tell, key_of
@@ -26,31 +26,31 @@ USUAL: Final = ("ttft_p99", "tpot_p99", MEAN)
 class Plan:
     """A plan, and everything that was looked at on the way."""
 
-    kinds: tuple[Kind, ...]
-    question: Question
+    kinds: tuple[DeploymentKind, ...]
+    question: PlanQuestion
     """Kinds that were compared, and the question."""
     candidates: tuple[Candidate, ...] = field(repr=False)
     found: SearchResult = field(repr=False)
     """Layouts, and the search among them."""
     pooled: tuple[Option, ...] = field(repr=False)
     """Options with pools of their own for prefill and decode."""
-    choice: Choice = field(repr=False)
+    choice: PlanChoice = field(repr=False)
     """Recommendation, and other options."""
     tables: Tables = field(repr=False)
     """Curves and runs."""
-    left: tuple[Kind, ...] = ()
+    left: tuple[DeploymentKind, ...] = ()
     """Kinds that were compared and are not ranked with ``kinds``."""
     bounds: "Plan | None" = field(default=None, repr=False)
     """The same planned on kinds whose times are published rates, beside measured ones: what they
     cost at least. None where there are none beside what is ranked."""
 
     @property
-    def best(self) -> Confirmed | None:
+    def best(self) -> SimulatedOption | None:
         """The recommended deployment; None where none keeps all limits."""
         return self.choice.best
 
     @property
-    def compared(self) -> tuple[Kind, ...]:
+    def compared(self) -> tuple[DeploymentKind, ...]:
         """All kinds that were asked for."""
         return (*self.kinds, *self.left)
 
@@ -66,7 +66,7 @@ class Plan:
 
 
 def plan(
-    kinds: Sequence[Kind],
+    kinds: Sequence[DeploymentKind],
     demand: Demand,
     goal: Goal,
     *,
@@ -109,7 +109,7 @@ def plan(
 
 
 def _ranked(
-    kinds: Sequence[Kind],
+    kinds: Sequence[DeploymentKind],
     demand: Demand,
     goal: Goal,
     tables: Tables,
@@ -119,7 +119,7 @@ def _ranked(
     ffn: bool = False,
 ) -> Plan:
     """A plan with all kinds against each other: see `plan`."""
-    question = Question(demand, goal)
+    question = PlanQuestion(demand, goal)
     candidates: tuple[Candidate, ...] = ()
     for kind in kinds:
         tables.tell(f"{kind.name}: bounds of all layouts")

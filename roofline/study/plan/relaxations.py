@@ -14,16 +14,16 @@ from roofline.errors import RooflineError
 from roofline.records import replace
 from roofline.serving.objectives import Objective
 from roofline.serving.simulate.steady import ERRORS
-from roofline.study.plan.candidate import Candidate, Kind
+from roofline.study.plan.candidate import Candidate, DeploymentKind
 from roofline.study.plan.confirm import holds
-from roofline.study.plan.option import Option, Question
+from roofline.study.plan.option import Option, PlanQuestion
 from roofline.study.plan.plan import Plan, without_drafts
 from roofline.study.plan.screen import screen
 from roofline.study.plan.search import option, search, sized
 from roofline.study.plan.tabled import Tables, key_of
 from roofline.units import counted, show, significant
 
-Remake = Callable[[int, str | None], Sequence[Kind]]
+Remake = Callable[[int, str | None], Sequence[DeploymentKind]]
 """Kinds with room for a number of devices, and other weights; None for those that were asked."""
 MORE: Final = 16
 """Times the devices that are allowed: more of them are not tried. [1]"""
@@ -209,7 +209,7 @@ def _error(objective: Objective) -> float:
 
 
 def _needed(
-    candidate: Candidate, question: Question, tables: Tables
+    candidate: Candidate, question: PlanQuestion, tables: Tables
 ) -> tuple[Option, list[float]] | None:
     """A layout on all devices, and the factor on each limit with which it is enough."""
     replica = tables.replica(candidate, question.demand)
@@ -276,7 +276,7 @@ def _slower(plan: Plan) -> Iterator[Relaxation]:
 
 
 def strongest(
-    candidates: Sequence[Candidate], question: Question, tables: Tables
+    candidates: Sequence[Candidate], question: PlanQuestion, tables: Tables
 ) -> tuple[list[Candidate], float]:
     """Layouts that are likely to carry most, and the most requests a second of one by its curve."""
     goal = question.goal
@@ -300,7 +300,7 @@ def _plain(plan: Plan) -> Iterator[Relaxation]:
 
 def _remade(
     plan: Plan, remake: Remake, gpus: int, weights: str | None = None
-) -> tuple[Sequence[Kind], Question]:
+) -> tuple[Sequence[DeploymentKind], PlanQuestion]:
     """Kinds for so many devices, none where they cannot be, and the question to them."""
     question = replace(plan.question, goal=replace(plan.goal, gpus=gpus))
     try:
@@ -309,7 +309,7 @@ def _remade(
         return (), question
 
 
-def _open(kinds: Sequence[Kind], question: Question) -> Iterator[Candidate]:
+def _open(kinds: Sequence[DeploymentKind], question: PlanQuestion) -> Iterator[Candidate]:
     """Layouts that bounds do not refuse."""
     for kind in kinds:
         for each in screen(kind, question.demand, question.goal.most(kind.gpu)):
@@ -317,14 +317,14 @@ def _open(kinds: Sequence[Kind], question: Question) -> Iterator[Candidate]:
                 yield each
 
 
-def _best(plan: Plan, kinds: Sequence[Kind], question: Question) -> Option | None:
+def _best(plan: Plan, kinds: Sequence[DeploymentKind], question: PlanQuestion) -> Option | None:
     """The cheapest option by curves that a run confirms; None if none does."""
     own = _fresh(plan.tables)
     found = search(list(_open(kinds, question)), question, own, least=1)
     return _held(question.preferred(found.options), question, own)
 
 
-def _able(some: Sequence[Candidate], question: Question, tables: Tables) -> Option | None:
+def _able(some: Sequence[Candidate], question: PlanQuestion, tables: Tables) -> Option | None:
     """The preferred option of some layouts by curves; None where none is enough."""
     made = (option(each, question, tables) for each in some)
     return question.preferred(
@@ -332,7 +332,7 @@ def _able(some: Sequence[Candidate], question: Question, tables: Tables) -> Opti
     )
 
 
-def _held(best: Option | None, question: Question, tables: Tables) -> Option | None:
+def _held(best: Option | None, question: PlanQuestion, tables: Tables) -> Option | None:
     """The option, larger where a run asks for it; None where that is not enough."""
     for _ in range(TRIES):
         if best is None or not question.allowed(best) or not tables.budget.left:
@@ -348,13 +348,13 @@ def _fresh(tables: Tables) -> Tables:
     return Tables(tables.probes, tables.tell, tables.budget)
 
 
-def _likely(candidate: Candidate, question: Question) -> tuple[float, tuple[object, ...]]:
+def _likely(candidate: Candidate, question: PlanQuestion) -> tuple[float, tuple[object, ...]]:
     """Sort key: those first that may carry most for each device."""
     carries = candidate.bound(question.demand, _loose(question), likely=True)
     return -carries / candidate.devices, candidate.rank
 
 
-def _loose(question: Question) -> tuple[Objective, ...]:
+def _loose(question: PlanQuestion) -> tuple[Objective, ...]:
     return tuple(replace(each, limit_s=LOOSEST) for each in question.goal.objectives)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from roofline.study.commands import command_line
 from roofline.study.plan import day, day_tables, tables
 from roofline.study.plan.choose import RunnerUp, larger, runners_up
-from roofline.study.plan.confirm import Confirmed
+from roofline.study.plan.confirm import SimulatedOption
 from roofline.study.plan.curve import SHARES
 from roofline.study.plan.explain import UNITS as BREAK_EVEN
 from roofline.study.plan.explain import assumed, assumptions, break_even, derivations
@@ -14,7 +14,7 @@ from roofline.study.plan.figures import named
 from roofline.study.plan.option import CHEAPER, Option, Pool
 from roofline.study.plan.plan import Plan, without_drafts
 from roofline.study.plan.relaxations import Relaxation, Remake, limit, relaxations
-from roofline.study.plan.sensitivity import Bar, frontier, levels, steps, tornado
+from roofline.study.plan.sensitivity import InputSensitivity, frontier, levels, steps, tornado
 from roofline.study.plan.summary import drafting_facts, drafting_notes, drafting_options, summary
 from roofline.table import Result, Table, table, worst
 from roofline.units import counted
@@ -38,7 +38,7 @@ def result_of(
     training_tokens: float | None = None,
     pools: bool = True,
     notes: tuple[str, ...] = (),
-    follow: day.Follow | None = None,
+    follow: day.FollowRule | None = None,
 ) -> Result:
     """Tables, derivations, notes and inputs of a plan.
 
@@ -58,8 +58,8 @@ def result_of(
     found: tuple[Relaxation, ...] = ()
     others: tuple[RunnerUp, ...] = ()
     known: dict[float, Option | None] = {}
-    points: list[tuple[Confirmed, tuple[str, ...]]] = []
-    bars: tuple[Bar, ...] = ()
+    points: list[tuple[SimulatedOption, tuple[str, ...]]] = []
+    bars: tuple[InputSensitivity, ...] = ()
     even: list[dict[str, Any]] = []
     # First, as simulations of other deployments and confidences correct curves further.
     by_rate = steps(

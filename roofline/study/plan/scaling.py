@@ -83,7 +83,7 @@ _WORDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
 }
 
 
-class Steps(Struct, frozen=True):
+class PeriodicValues(Struct, frozen=True):
     """Values that hold from one time to the next, again in every period."""
 
     starts_s: Array
@@ -101,7 +101,7 @@ class Steps(Struct, frozen=True):
         """Integral over time from 0 to a time of any period. [value · s]
 
         Examples:
-            >>> Steps(np.array([0.0, 2.0]), np.array([1.0, 3.0]), 4.0).until(7.0)
+            >>> PeriodicValues(np.array([0.0, 2.0]), np.array([1.0, 3.0]), 4.0).until(7.0)
             13.0
         """
         rounds, rest = divmod(time, self.period_s)
@@ -122,7 +122,7 @@ class Steps(Struct, frozen=True):
         """Share of the time in which the value is larger. [1]"""
         return float(self.lasting_s[self.values > level].sum()) / self.period_s
 
-    def reach(self, before: float, after: float, *, largest: bool) -> "Steps":
+    def reach(self, before: float, after: float, *, largest: bool) -> "PeriodicValues":
         """Largest or smallest value from so long before until so long after each time. [s]"""
         period, starts = self.period_s, self.starts_s
         edges = np.unique(np.concatenate([[0.0], starts + before, starts - after]) % period)
@@ -133,17 +133,17 @@ class Steps(Struct, frozen=True):
         met = (first < middle[:, None] + after) & (last > middle[:, None] - before)
         values = np.tile(self.values, len(rounds))
         if largest:
-            return Steps(edges, np.where(met, values, -np.inf).max(axis=1), period)
-        return Steps(edges, np.where(met, values, np.inf).min(axis=1), period)
+            return PeriodicValues(edges, np.where(met, values, -np.inf).max(axis=1), period)
+        return PeriodicValues(edges, np.where(met, values, np.inf).min(axis=1), period)
 
 
-def joined(parts: Sequence[Steps]) -> tuple[Array, Array]:
+def joined(parts: Sequence[PeriodicValues]) -> tuple[Array, Array]:
     """Times at which any of some steps changes [s], and the values of each from there on."""
     edges = np.unique(np.concatenate([part.starts_s for part in parts]))
     return edges, np.stack([part.at(edges) for part in parts])
 
 
-class Scaled(Struct, frozen=True):
+class ScaledPool(Struct, frozen=True):
     """Pool of equal replicas, of which some or more run."""
 
     carries: float
@@ -166,7 +166,7 @@ class Scaled(Struct, frozen=True):
         """Replicas that keep all limits at rates of requests [1/s]: ⌈rate / carries⌉. [1]
 
         Examples:
-            >>> pool = Scaled(10.0, 12.0, 1, 60.0, refused=frozenset({1}))
+            >>> pool = ScaledPool(10.0, 12.0, 1, 60.0, refused=frozenset({1}))
             >>> pool.number(np.array([0.0, 8.0, 11.0]))
             array([0., 2., 2.])
         """
@@ -177,10 +177,10 @@ class Scaled(Struct, frozen=True):
 class PoolHours(Struct, frozen=True):
     """Replicas of a pool over the period."""
 
-    pool: Scaled
-    paid: Steps
+    pool: ScaledPool
+    paid: PeriodicValues
     """Replicas that are paid for, those that start included. [1]"""
-    ready: Steps
+    ready: PeriodicValues
     """Replicas that serve. [1]"""
 
     @property
@@ -189,11 +189,13 @@ class PoolHours(Struct, frozen=True):
         return self.paid.mean * self.pool.devices * 24.0
 
 
-def needed(curve: RateCurve, pool: Scaled, policy: Policy, headroom: float, spares: int) -> Steps:
+def needed(
+    curve: RateCurve, pool: ScaledPool, policy: Policy, headroom: float, spares: int
+) -> PeriodicValues:
     """Replicas that a rate curve needs at each time. [1]
 
     ⌈rate · (1 + headroom) / carries⌉ and the spares, between the least and the most. Source:
-    `roofline.study.plan.option.Question.replicas`.
+    `roofline.study.plan.option.PlanQuestion.replicas`.
 
     Args:
         curve: Rates.
@@ -205,11 +207,11 @@ def needed(curve: RateCurve, pool: Scaled, policy: Policy, headroom: float, spar
     wanted = pool.number(np.array(curve.rates) * (1.0 + headroom))
     counts = np.maximum(wanted + spares * (wanted > 0), policy.least)
     most = np.inf if policy.most is None else policy.most
-    return Steps(np.array(curve.starts_s), np.minimum(counts, most), curve.period_s)
+    return PeriodicValues(np.array(curve.starts_s), np.minimum(counts, most), curve.period_s)
 
 
 def followed(
-    curve: RateCurve, pool: Scaled, policy: Policy, headroom: float = 0.0, spares: int = 0
+    curve: RateCurve, pool: ScaledPool, policy: Policy, headroom: float = 0.0, spares: int = 0
 ) -> PoolHours:
     """Replicas of a pool that follow a rate curve.
 
@@ -231,13 +233,13 @@ def followed(
     return PoolHours(pool, paid, paid.reach(pool.start_s, 0.0, largest=False))
 
 
-def fixed(curve: RateCurve, pool: Scaled, instances: int) -> PoolHours:
+def fixed(curve: RateCurve, pool: ScaledPool, instances: int) -> PoolHours:
     """As many replicas of a pool at all times. [1]"""
-    always = Steps(np.zeros(1), np.full(1, float(instances)), curve.period_s)
+    always = PeriodicValues(np.zeros(1), np.full(1, float(instances)), curve.period_s)
     return PoolHours(pool, always, always)
 
 
-class Late(Struct, frozen=True):
+class LateRequests(Struct, frozen=True):
     """Requests outside the SLO for lack of replicas. Arrays have an entry for each stretch."""
 
     starts_s: Array
@@ -255,7 +257,7 @@ class Late(Struct, frozen=True):
         return float(self.late.sum() / self.requests.sum())
 
 
-def late(curve: RateCurve, pools: Sequence[PoolHours], extra: Sequence[float] = ()) -> Late:
+def late(curve: RateCurve, pools: Sequence[PoolHours], extra: Sequence[float] = ()) -> LateRequests:
     """Requests that come while replicas are too few, and until their queue is gone again.
 
     Rates and replicas are constant in a stretch: requests are outside where more come than all
@@ -268,10 +270,10 @@ def late(curve: RateCurve, pools: Sequence[PoolHours], extra: Sequence[float] = 
         pools: Replicas of each pool that a request goes through.
         extra: Times at which a stretch ends, too. [s]
     """
-    parts = [Steps(np.array(curve.starts_s), np.array(curve.rates), curve.period_s)]
+    parts = [PeriodicValues(np.array(curve.starts_s), np.array(curve.rates), curve.period_s)]
     parts += [each.ready for each in pools]
     if len(extra):
-        parts.append(Steps(np.array(extra), np.zeros(len(extra)), curve.period_s))
+        parts.append(PeriodicValues(np.array(extra), np.zeros(len(extra)), curve.period_s))
     edges, values = joined(parts)
     seconds, rate = np.diff(np.append(edges, curve.period_s)), values[0]
     ready = values[1 : 1 + len(pools)]
@@ -292,7 +294,7 @@ def late(curve: RateCurve, pools: Sequence[PoolHours], extra: Sequence[float] = 
             queue = max(queue + grows * seconds[place], 0.0)
             behind[place] = queue
     lasting = np.where(short, seconds, waiting)
-    return Late(edges, rate * seconds, rate * lasting, behind)
+    return LateRequests(edges, rate * seconds, rate * lasting, behind)
 
 
 def reserve(hours: PoolHours) -> tuple[int, float]:

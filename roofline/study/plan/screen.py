@@ -14,16 +14,16 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import Layout
 from roofline.cost.memory import held, memory_budget
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.cost.work import Array, Number, Op
 from roofline.model.tower import share
 from roofline.records import replace
 from roofline.serving.simulate.kernels import attends, encodes, rest
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import typical
-from roofline.serving.stages import LaidOut, laid_out, seconds_of
+from roofline.serving.stages import PipelineOperators, laid_out, seconds_of
 from roofline.study.layouts import candidates, one_by_one
-from roofline.study.plan.candidate import Candidate, Kind
+from roofline.study.plan.candidate import Candidate, DeploymentKind
 from roofline.study.plan.demand import Demand
 
 BATCHES: Final = np.array(
@@ -48,7 +48,7 @@ class _Columns(Struct, frozen=True):
     attention: Array
 
 
-def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
+def screen(kind: DeploymentKind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
     """Every layout of a kind on up to a number of devices, with an estimate of its steps."""
     base = kind.base
     layouts: list[Layout] = []
@@ -82,14 +82,16 @@ def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
     return tuple(made)
 
 
-def room_of(kind: Kind, deployment: Deployment, demand: Demand) -> tuple[float, float, float]:
+def room_of(
+    kind: DeploymentKind, deployment: Deployment, demand: Demand
+) -> tuple[float, float, float]:
     """Memory left for the cache [B], typical sequences [1] and tokens that it holds."""
     (room,) = _rooms(kind, deployment, 1, demand)
     return room
 
 
 def _rooms(
-    kind: Kind, deployment: Deployment, number: int, demand: Demand
+    kind: DeploymentKind, deployment: Deployment, number: int, demand: Demand
 ) -> list[tuple[float, float, float]]:
     """Memory left for the cache [B], typical sequences [1] and tokens that it holds."""
     groups = np.broadcast_to(np.asarray(deployment.layout.dp, float), (number,))
@@ -115,13 +117,13 @@ def _rooms(
 
 def _steps(
     base: Deployment, layouts: Sequence[Layout], contexts: Array, cached: Array
-) -> list[LaidOut]:
+) -> list[PipelineOperators]:
     """Steps that `_columns` are made of; the layouts differ in their degrees alone."""
     beams = base.options.sampling.beams
 
     def step(
         first: Array, second: Array, wanted: Wanted, *, prompts: bool, lone: bool = False
-    ) -> LaidOut:
+    ) -> PipelineOperators:
         """Some operators of steps at all pairs of two numbers, for one layout after the other."""
         tp, cp, dp, ep = (
             np.repeat(
@@ -132,9 +134,9 @@ def _steps(
         axis = replace(layouts[0], tp=tp, cp=cp, dp=dp, ep=ep)
         one = np.tile(np.repeat(first, len(second)), len(layouts))
         other = np.tile(second, len(layouts) * len(first))
-        group = Group(one * dp, 1.0, other)
+        group = SequenceGroup(one * dp, 1.0, other)
         if prompts:
-            group = Group(1.0 if lone else dp, one, one + other)
+            group = SequenceGroup(1.0 if lone else dp, one, one + other)
         return laid_out(replace(base, layout=axis), group).some(wanted)
 
     steps = [

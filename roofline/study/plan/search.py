@@ -22,7 +22,7 @@ from roofline.serving.simulate.disaggregated import Handover, handover, wires_be
 from roofline.serving.simulate.server import Server
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.curve import SHARES, Role
-from roofline.study.plan.option import CHEAPER, ROUNDING, Option, Pool, Question
+from roofline.study.plan.option import CHEAPER, ROUNDING, Option, PlanQuestion, Pool
 from roofline.study.plan.tabled import Key, Replica, Tables, key_of
 from roofline.units import counted
 
@@ -52,7 +52,7 @@ class SearchResult(Struct, frozen=True):
 
 
 def search(
-    candidates: Sequence[Candidate], question: Question, tables: Tables, *, least: int = LEAST
+    candidates: Sequence[Candidate], question: PlanQuestion, tables: Tables, *, least: int = LEAST
 ) -> SearchResult:
     """Find the deployments that may be the cheapest.
 
@@ -94,7 +94,7 @@ def search(
 
 
 def _bounded(
-    candidates: Sequence[Candidate], question: Question
+    candidates: Sequence[Candidate], question: PlanQuestion
 ) -> tuple[dict[Key, str], list[tuple[float, Candidate]]]:
     """Candidates that cannot do it, with the reason; the others with the least that they cost."""
     goal, dropped = question.goal, {}
@@ -123,7 +123,7 @@ def _bounded(
     return dropped, [(least, candidate) for *_, least, candidate in found]
 
 
-def option(candidate: Candidate, question: Question, tables: Tables) -> Option | str:
+def option(candidate: Candidate, question: PlanQuestion, tables: Tables) -> Option | str:
     """A candidate in replicas enough, or the reason why there is none.
 
     Where the engine's own settings keep no limit others are tried; where none does the option
@@ -140,7 +140,11 @@ def option(candidate: Candidate, question: Question, tables: Tables) -> Option |
 
 
 def sized(
-    role: Role, replica: Replica, question: Question, tables: Tables, server: Server | None = None
+    role: Role,
+    replica: Replica,
+    question: PlanQuestion,
+    tables: Tables,
+    server: Server | None = None,
 ) -> Pool:
     """Instances enough of a replica in a role; where no limit holds one that carries nothing.
 
@@ -154,7 +158,9 @@ def sized(
     return Pool(role, replica, server, curve, carries, binds, instances)
 
 
-def tunings(pool: Pool, question: Question, tables: Tables, *, chunks: bool = False) -> list[Pool]:
+def tunings(
+    pool: Pool, question: PlanQuestion, tables: Tables, *, chunks: bool = False
+) -> list[Pool]:
     """Pools with other settings than the engine's own, those that carry most first.
 
     With chunks, only chunks of prompts are made shorter.
@@ -173,7 +179,7 @@ def tunings(pool: Pool, question: Question, tables: Tables, *, chunks: bool = Fa
 
 def disaggregated(
     replicas: Iterable[Replica],
-    question: Question,
+    question: PlanQuestion,
     tables: Tables,
     decoding: Sequence[Replica] = (),
 ) -> tuple[Option, ...]:
@@ -200,7 +206,7 @@ def disaggregated(
 
 
 def _pair(
-    replicas: list[Replica], decoding: list[Replica], question: Question, tables: Tables
+    replicas: list[Replica], decoding: list[Replica], question: PlanQuestion, tables: Tables
 ) -> Option | None:
     decode = _cheapest("decode", decoding or replicas, question, tables)
     if decode is None:
@@ -228,7 +234,7 @@ def _pair(
 
 
 def _cheapest(
-    role: Role, replicas: list[Replica], question: Question, tables: Tables
+    role: Role, replicas: list[Replica], question: PlanQuestion, tables: Tables
 ) -> Pool | None:
     """The cheapest pool, by branch and bound as for whole replicas."""
     best: Pool | None = None
@@ -246,7 +252,7 @@ def _cheapest(
 
 
 def _bounds(
-    role: Role, replicas: list[Replica], question: Question
+    role: Role, replicas: list[Replica], question: PlanQuestion
 ) -> Iterator[tuple[float, float, Replica]]:
     """Least cost of a pool of each replica, the most that it could carry, and the replica."""
     for replica in replicas:
@@ -256,13 +262,13 @@ def _bounds(
             yield question.least_cost(replica.candidate, each), each * number, replica
 
 
-def _order(pool: Pool, question: Question) -> tuple[float, tuple[bool, bool, bool], float]:
+def _order(pool: Pool, question: PlanQuestion) -> tuple[float, tuple[bool, bool, bool], float]:
     """Sort key of pools: the cheapest, of those the plainest."""
     cost = question.cost(Option((pool,), question.demand.rate))
     return cost, pool.candidate.plainness, -pool.carries * pool.instances
 
 
-def _wires(option: Option, question: Question) -> Handover | None:
+def _wires(option: Option, question: PlanQuestion) -> Handover | None:
     """Hand-over inside the node where it holds all, else over the network; None without one."""
     prefill, decode = (pool.replica.deployment for pool in option.pools)
     wires = wires_between(prefill, decode, option.gpus)
@@ -288,7 +294,7 @@ def _drafted(replica: Replica, prompt: int) -> float:
     return own / prompt_bytes(replica.deployment, float(prompt))
 
 
-def _carried(option: Option, question: Question) -> Option:
+def _carried(option: Option, question: PlanQuestion) -> Option:
     """The option with instances enough for its interconnect."""
     prompt = question.demand.prompt
     assert option.wires is not None, "pools without links"

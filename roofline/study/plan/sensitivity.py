@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from roofline.records import replace
 from roofline.study.plan.choose import renewed, replanned
-from roofline.study.plan.confirm import Confirmed, holds
-from roofline.study.plan.figures import Named
-from roofline.study.plan.option import ROUNDING, Option, Question
+from roofline.study.plan.confirm import SimulatedOption, holds
+from roofline.study.plan.figures import LatencyNames
+from roofline.study.plan.option import ROUNDING, Option, PlanQuestion
 from roofline.study.plan.tabled import Tables
 
 AIMS: Final = ("ttft", "tpot", "headroom")
@@ -34,8 +34,8 @@ FEW: Final = 2
 
 
 def frontier(
-    every: Sequence[Confirmed], question: Question, names: Named
-) -> list[tuple[Confirmed, tuple[str, ...]]]:
+    every: Sequence[SimulatedOption], question: PlanQuestion, names: LatencyNames
+) -> list[tuple[SimulatedOption, tuple[str, ...]]]:
     """Deployments that nothing at their cost or below beats in some of `AIMS`, with these aims.
 
     The cheapest comes first.
@@ -68,7 +68,12 @@ def _least(values: Sequence[float], costs: Sequence[float]) -> set[int]:
 
 
 def levels(
-    best: Confirmed, options: Sequence[Option], question: Question, tables: Tables, *, spare: int
+    best: SimulatedOption,
+    options: Sequence[Option],
+    question: PlanQuestion,
+    tables: Tables,
+    *,
+    spare: int,
 ) -> dict[float, Option | None]:
     """Preferred deployments by probability that all limits hold: `LEVELS`, and the one asked for.
 
@@ -97,7 +102,7 @@ def levels(
 
 
 def _held(
-    question: Question, options: Sequence[Option], tables: Tables, spare: int
+    question: PlanQuestion, options: Sequence[Option], tables: Tables, spare: int
 ) -> Option | None:
     """The preferred option that holds in a run; by its curve where no run is left."""
     refused: list[Option] = []
@@ -111,7 +116,7 @@ def _held(
     return replanned(options, question, tables, refused=refused)
 
 
-class Step(Struct, frozen=True):
+class PreferredRange(Struct, frozen=True):
     """Range of rates that one deployment is preferred for."""
 
     low: float
@@ -123,12 +128,12 @@ class Step(Struct, frozen=True):
 
 def steps(
     options: Sequence[Option],
-    question: Question,
+    question: PlanQuestion,
     tables: Tables,
     *,
     best: Option | None = None,
     refused: Sequence[Option] = (),
-) -> tuple[Step, ...]:
+) -> tuple[PreferredRange, ...]:
     """Preferred deployments, from no traffic to the most that the devices carry.
 
     Args:
@@ -154,23 +159,23 @@ def steps(
     return _merged(found)
 
 
-def _merged(found: Mapping[float, Option | None]) -> tuple[Step, ...]:
+def _merged(found: Mapping[float, Option | None]) -> tuple[PreferredRange, ...]:
     """Ranges that have the same option."""
-    out: list[Step] = []
+    out: list[PreferredRange] = []
     low = 0.0
     for rate in sorted(found):
         best = found[rate]
         if best is None:
             continue
         if out and out[-1].option.same(best):
-            out[-1] = Step(out[-1].low, rate, best)
+            out[-1] = PreferredRange(out[-1].low, rate, best)
         else:
-            out.append(Step(low, rate, best))
+            out.append(PreferredRange(low, rate, best))
         low = rate
     return tuple(out)
 
 
-def _thresholds(options: Sequence[Option], question: Question) -> list[float]:
+def _thresholds(options: Sequence[Option], question: PlanQuestion) -> list[float]:
     """Largest rates that whole numbers of instances carry, and the one that is asked for. [1/s]"""
     goal = question.goal
     found = {question.demand.rate}
@@ -187,7 +192,7 @@ def _thresholds(options: Sequence[Option], question: Question) -> list[float]:
     return [rate for place, rate in enumerate(every) if not (place - asked) % stride]
 
 
-class Bar(Struct, frozen=True):
+class InputSensitivity(Struct, frozen=True):
     """Input moved to both sides."""
 
     what: str
@@ -205,8 +210,8 @@ class Bar(Struct, frozen=True):
 
 
 def tornado(
-    best: Confirmed, options: Sequence[Option], question: Question, tables: Tables
-) -> tuple[Bar, ...]:
+    best: SimulatedOption, options: Sequence[Option], question: PlanQuestion, tables: Tables
+) -> tuple[InputSensitivity, ...]:
     """Bars of every input, the one that moves the price most first.
 
     Planned again by curves, over all options; where requests change over the best few of them.
@@ -216,12 +221,14 @@ def tornado(
     few = [base, *(each for each in options if each.layout != base.layout)][:FEW]
 
     def bar(
-        what: str, said: tuple[str, str], asked: Sequence[Question], some: Sequence[Option]
-    ) -> Bar:
+        what: str, said: tuple[str, str], asked: Sequence[PlanQuestion], some: Sequence[Option]
+    ) -> InputSensitivity:
         tables.tell(f"what if: {what} {said[0]}, {said[1]}")
         low, high = (replanned(some, each, tables) for each in asked)
         outputs = (asked[0].demand.output, asked[1].demand.output)
-        return Bar(what, said, low, base, high, outputs, (asked[0].prices, asked[1].prices))
+        return InputSensitivity(
+            what, said, low, base, high, outputs, (asked[0].prices, asked[1].prices)
+        )
 
     share = (f"−{STEP:.0%}", f"+{STEP:.0%}")
     ends = (1.0 - STEP, 1.0 + STEP)
@@ -249,13 +256,13 @@ def tornado(
     return tuple(sorted(bars, key=lambda each: -_swing(each, question)))
 
 
-def _limits(question: Question, factor: float) -> Question:
+def _limits(question: PlanQuestion, factor: float) -> PlanQuestion:
     goal = question.goal
     limits = tuple(replace(each, limit_s=each.limit_s * factor) for each in goal.objectives)
     return replace(question, goal=replace(goal, objectives=limits))
 
 
-def _swing(bar: Bar, question: Question) -> float:
+def _swing(bar: InputSensitivity, question: PlanQuestion) -> float:
     """Range of the price of a token, from one side to the other."""
     costs = [question.cost(bar.base) / (bar.base.rate * question.demand.output)]
     for option, output, prices in zip((bar.low, bar.high), bar.outputs, bar.prices, strict=True):

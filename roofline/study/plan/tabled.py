@@ -14,8 +14,8 @@ from roofline.serving.run.serve import Fleet
 from roofline.serving.simulate.denoising import DenoisingSteps, denoising_steps
 from roofline.serving.simulate.drafting import Rounds, rounds_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
-from roofline.serving.simulate.server import Asked, Server, server_of
-from roofline.study.plan.candidate import Candidate, Kind, paced, short_of
+from roofline.serving.simulate.server import Server, ServerOptions, server_of
+from roofline.study.plan.candidate import Candidate, DeploymentKind, paced, short_of
 from roofline.study.plan.curve import Curve, Role, curve
 from roofline.study.plan.demand import Demand
 
@@ -197,9 +197,9 @@ def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
     return made if enough else short_of(drafted.kv_tokens, demand)
 
 
-def _asked(kind: Kind) -> Asked:
+def _asked(kind: DeploymentKind) -> ServerOptions:
     """Settings of the engine, with room for prefixes outside the GPU."""
-    return Asked(tier_bytes=kind.tier_bytes, disk_bytes=kind.disk_bytes)
+    return ServerOptions(tier_bytes=kind.tier_bytes, disk_bytes=kind.disk_bytes)
 
 
 def _others(

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from roofline.study.plan import figures
 from roofline.study.plan.choose import RunnerUp
-from roofline.study.plan.confirm import Confirmed
+from roofline.study.plan.confirm import SimulatedOption
 from roofline.study.plan.curve import SATURATION
-from roofline.study.plan.figures import Named
+from roofline.study.plan.figures import LatencyNames
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.relaxations import Relaxation
-from roofline.study.plan.sensitivity import Bar, Step, changed
+from roofline.study.plan.sensitivity import InputSensitivity, PreferredRange, changed
 from roofline.study.plan.tabled import key_of
 from roofline.table import Table, table
 from roofline.units import significant
@@ -24,14 +24,14 @@ COST: Final = {"usd_per_hour": "$/h", "usd_per_mtok": "$"}
 DOES: Final = {"all": "serves", "prefill": "prefills", "decode": "decodes"}
 
 
-def verdict(plan: Plan, names: Named, basis: str) -> Table:
+def verdict(plan: Plan, names: LatencyNames, basis: str) -> Table:
     """The recommended deployment; no row where nothing fits."""
     found = () if plan.best is None else (plan.best,)
     rows = [figures.verdict(done, plan.demand.output, names) for done in found]
     return table(rows, UNITS, basis)
 
 
-def objectives(done: Confirmed | None, limited: int, basis: str) -> Table:
+def objectives(done: SimulatedOption | None, limited: int, basis: str) -> Table:
     """Objectives of the recommended deployment, as simulated."""
     units = dict.fromkeys(("limit_s", "value_s", "low_s", "high_s"), "s")
     rows = []
@@ -67,7 +67,10 @@ def confidences(plan: Plan, every: Mapping[float, Option | None]) -> Table:
 
 
 def frontier(
-    plan: Plan, points: Sequence[tuple[Confirmed, tuple[str, ...]]], names: Named, basis: str
+    plan: Plan,
+    points: Sequence[tuple[SimulatedOption, tuple[str, ...]]],
+    names: LatencyNames,
+    basis: str,
 ) -> Table:
     """Deployments that nothing cheaper beats in some aim, as simulated."""
     best = None if plan.best is None else plan.best.option
@@ -82,7 +85,7 @@ def frontier(
     return table(rows, UNITS, basis)
 
 
-def runners_up(plan: Plan, every: Sequence[RunnerUp], names: Named, basis: str) -> Table:
+def runners_up(plan: Plan, every: Sequence[RunnerUp], names: LatencyNames, basis: str) -> Table:
     """Other deployments that keep all limits, and what each gives up beside the best."""
     rows: list[dict[str, Any]] = []
     for each in every:
@@ -102,7 +105,7 @@ def runners_up(plan: Plan, every: Sequence[RunnerUp], names: Named, basis: str) 
     return table(rows, {**UNITS, "extra_usd_per_hour": "$/h"}, basis)
 
 
-def bounds(plan: Plan, bounded: Plan, names: Named) -> Table:
+def bounds(plan: Plan, bounded: Plan, names: LatencyNames) -> Table:
     """The cheapest of each kind at published rates, by its curve: what it costs at least."""
     cheapest: dict[str, Option] = {}
     for option in sorted((*bounded.found.options, *bounded.pooled), key=bounded.question.order):
@@ -194,7 +197,7 @@ def _said(plan: Plan, option: Option | None) -> str:
     return _bound(option.pools[0])
 
 
-def sensitivity(plan: Plan, bars: Sequence[Bar]) -> Table:
+def sensitivity(plan: Plan, bars: Sequence[InputSensitivity]) -> Table:
     """Every input lower and higher, and what is then the best."""
     rows = []
     for bar in bars:
@@ -217,7 +220,7 @@ def sensitivity(plan: Plan, bars: Sequence[Bar]) -> Table:
     return table(rows, units, "assumed")
 
 
-def gpus_by_rate(plan: Plan, every: Sequence[Step]) -> Table:
+def gpus_by_rate(plan: Plan, every: Sequence[PreferredRange]) -> Table:
     """Steps of the rate, and what is the cheapest on each."""
     rate = plan.demand.rate
     rows = [

@@ -10,10 +10,18 @@ from roofline.records import replace
 from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS
-from roofline.study.grid import Grid, Listed, Name, Names, Numbers, Series, Steps
+from roofline.study.grid import (
+    ListedNumbers,
+    Name,
+    NameAxis,
+    NumberAxis,
+    Series,
+    SteppedNumbers,
+    SweepGrid,
+)
 from roofline.study.scenario import naming
 from roofline.study.scenario.files import BatchFile, NumbersFile, RangeFile, TrafficFile
-from roofline.study.scenario.scenario import Every, Scenario
+from roofline.study.scenario.scenario import LayoutsOnGpus, Scenario
 
 WHOLE: Final = {
     "batch": MOST_SEQUENCES,
@@ -44,7 +52,7 @@ def series_of(name: str, asked: NumbersFile) -> Series:
             _check(name, value)
         if len(set(values)) < len(values):
             raise InputError(f"{name} has a number twice", hint="say each number once")
-        return Listed(tuple(float(value) for value in values))
+        return ListedNumbers(tuple(float(value) for value in values))
     if (asked.step is None) == (asked.points is None):
         raise InputError(
             f"{name} from {asked.first:g} to {asked.to:g} needs a step or a number of points",
@@ -60,7 +68,7 @@ def series_of(name: str, asked: NumbersFile) -> Series:
     return _steps(name, asked) if asked.step is not None else _points(name, asked)
 
 
-def _steps(name: str, asked: RangeFile) -> Steps:
+def _steps(name: str, asked: RangeFile) -> SteppedNumbers:
     assert asked.step is not None
     if asked.scale == "log":
         raise InputError(
@@ -72,10 +80,10 @@ def _steps(name: str, asked: RangeFile) -> Steps:
     places = int((asked.to - asked.first) / asked.step * (1 + 2.0**-50)) + 1
     if places > MOST_STEPS:
         raise InputError(f"{name} has {places:,} numbers", hint="give a larger step")
-    return Steps(float(asked.first), float(asked.step), places)
+    return SteppedNumbers(float(asked.first), float(asked.step), places)
 
 
-def _points(name: str, asked: RangeFile) -> Listed:
+def _points(name: str, asked: RangeFile) -> ListedNumbers:
     assert asked.points is not None
     if asked.scale == "log":
         if asked.first <= 0:
@@ -86,7 +94,7 @@ def _points(name: str, asked: RangeFile) -> Listed:
     if name in WHOLE:
         values = np.rint(values)
     # Whole numbers that several points round to are one.
-    return Listed(tuple(float(value) for value in np.unique(values)))
+    return ListedNumbers(tuple(float(value) for value in np.unique(values)))
 
 
 def _check(name: str, value: float) -> None:
@@ -169,15 +177,17 @@ def _length(file: BatchFile | TrafficFile, out: Scenario, key: str) -> int:
     if key in NUMBERED:
         return len(out.numbers["rate_per_s" if key == "rate" else key])
     values = out.machines if key in ("gpus", "nodes") else getattr(out, key)
-    if isinstance(values, Every):
+    if isinstance(values, LayoutsOnGpus):
         raise InputError("layouts that are found cannot be zipped", hint="name the layouts")
     return len(values)
 
 
-def grid_of(scenario: Scenario, found: Callable[[str, str, Every], tuple[str, ...]]) -> Grid:
+def grid_of(
+    scenario: Scenario, found: Callable[[str, str, LayoutsOnGpus], tuple[str, ...]]
+) -> SweepGrid:
     """Grid that a scenario spans."""
     names = _names(scenario)
-    if isinstance(scenario.layouts, Every):
+    if isinstance(scenario.layouts, LayoutsOnGpus):
         blocks = []
         for model in names["model"]:
             for machine in names["machine"]:
@@ -186,7 +196,7 @@ def grid_of(scenario: Scenario, found: Callable[[str, str, Every], tuple[str, ..
                 blocks.append(_axes(here, scenario.zipped))
     else:
         blocks = [_axes(names, scenario.zipped)]
-    return Grid(tuple(blocks), _numbers(scenario))
+    return SweepGrid(tuple(blocks), _numbers(scenario))
 
 
 def _names(scenario: Scenario) -> dict[str, tuple[Name, ...]]:
@@ -195,7 +205,7 @@ def _names(scenario: Scenario) -> dict[str, tuple[Name, ...]]:
     axes: dict[str, tuple[Name, ...]] = {
         "model": tuple(model.name for model in scenario.models),
         "machine": scenario.machines,
-        "layout": () if isinstance(layouts, Every) else layouts,
+        "layout": () if isinstance(layouts, LayoutsOnGpus) else layouts,
         "weights": scenario.weights,
         "kv": scenario.kv,
         "engine": scenario.engines,
@@ -210,20 +220,20 @@ def _names(scenario: Scenario) -> dict[str, tuple[Name, ...]]:
 
 def _axes(
     names: Mapping[str, tuple[Name, ...]], zipped: tuple[tuple[str, ...], ...]
-) -> tuple[Names, ...]:
+) -> tuple[NameAxis, ...]:
     """Axes in their order; those that go together are where the first of them is."""
     out = []
     for name in names:
         group = next((group for group in zipped if name in group), (name,))
         if name == min(group, key=list(names).index):
-            out.append(Names(group, tuple(zip(*(names[each] for each in group), strict=True))))
+            out.append(NameAxis(group, tuple(zip(*(names[each] for each in group), strict=True))))
     return tuple(out)
 
 
-def _numbers(scenario: Scenario) -> tuple[Numbers, ...]:
+def _numbers(scenario: Scenario) -> tuple[NumberAxis, ...]:
     out = []
     for name in scenario.numbers:
         group = next((group for group in scenario.zipped if name in group), (name,))
         if name == min(group, key=list(scenario.numbers).index):
-            out.append(Numbers({each: scenario.numbers[each] for each in group}))
+            out.append(NumberAxis({each: scenario.numbers[each] for each in group}))
     return tuple(out)

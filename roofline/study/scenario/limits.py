@@ -10,13 +10,13 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.errors import InputError, QuantityError, UnknownNameError, did_you_mean
-from roofline.study.sweep.keep import UNKNOWN, Limit, Objective, judged
+from roofline.study.sweep.keep import UNKNOWN, FigureLimit, SweepObjective, judged
 from roofline.units import parse
 
 Kind: TypeAlias = Literal["batch", "traffic"]
 
 
-class Figure(Struct, frozen=True):
+class NumericColumn(Struct, frozen=True):
     """A column with numbers."""
 
     unit: str
@@ -30,48 +30,48 @@ class Figure(Struct, frozen=True):
 
 
 _BOTH: Final = {
-    "gpus": Figure(""),
-    "ttft_s": Figure("s", interval=True),
-    "tpot_s": Figure("s", interval=True),
-    "latency_s": Figure("s", interval=True),
-    "usd_per_mtok": Figure("$", interval=True),
+    "gpus": NumericColumn(""),
+    "ttft_s": NumericColumn("s", interval=True),
+    "tpot_s": NumericColumn("s", interval=True),
+    "latency_s": NumericColumn("s", interval=True),
+    "usd_per_mtok": NumericColumn("$", interval=True),
 }
 _ENDS: Final = ("_low", "_high")
-_PLAIN: Final[Mapping[Kind, Mapping[str, Figure]]] = {
+_PLAIN: Final[Mapping[Kind, Mapping[str, NumericColumn]]] = {
     "batch": {
         **_BOTH,
-        "ttft_idle_s": Figure("s", interval=True),
-        "tpot_steady_s": Figure("s", interval=True),
-        "batch": Figure("", larger=True),
-        "prompt": Figure("token", larger=True),
-        "output": Figure("token", larger=True),
-        "throughput_tok_s": Figure("tok/s", larger=True, interval=True),
-        "throughput_per_gpu_tok_s": Figure("tok/s", larger=True),
-        "user_tok_s": Figure("tok/s", larger=True, interval=True),
-        "joule_per_mtok": Figure("J"),
-        "memory_bytes": Figure("B"),
-        "free_bytes": Figure("B", larger=True),
+        "ttft_idle_s": NumericColumn("s", interval=True),
+        "tpot_steady_s": NumericColumn("s", interval=True),
+        "batch": NumericColumn("", larger=True),
+        "prompt": NumericColumn("token", larger=True),
+        "output": NumericColumn("token", larger=True),
+        "throughput_tok_s": NumericColumn("tok/s", larger=True, interval=True),
+        "throughput_per_gpu_tok_s": NumericColumn("tok/s", larger=True),
+        "user_tok_s": NumericColumn("tok/s", larger=True, interval=True),
+        "joule_per_mtok": NumericColumn("J"),
+        "memory_bytes": NumericColumn("B"),
+        "free_bytes": NumericColumn("B", larger=True),
     },
     "traffic": {
         **_BOTH,
-        "rate_per_s": Figure("request/s", larger=True),
-        "concurrency": Figure("", larger=True),
-        "requests_per_s": Figure("request/s", larger=True),
-        "saturation_per_s": Figure("request/s", larger=True, interval=True),
-        "served_chance": Figure("", larger=True, most=1.0),
-        "utilisation": Figure(""),
-        "queue_s": Figure("s"),
-        "ttft_p99_s": Figure("s"),
-        "tpot_p99_s": Figure("s"),
-        "output_tok_s": Figure("tok/s", larger=True, interval=True),
-        "output_per_gpu_tok_s": Figure("tok/s", larger=True),
+        "rate_per_s": NumericColumn("request/s", larger=True),
+        "concurrency": NumericColumn("", larger=True),
+        "requests_per_s": NumericColumn("request/s", larger=True),
+        "saturation_per_s": NumericColumn("request/s", larger=True, interval=True),
+        "served_chance": NumericColumn("", larger=True, most=1.0),
+        "utilisation": NumericColumn(""),
+        "queue_s": NumericColumn("s"),
+        "ttft_p99_s": NumericColumn("s"),
+        "tpot_p99_s": NumericColumn("s"),
+        "output_tok_s": NumericColumn("tok/s", larger=True, interval=True),
+        "output_per_gpu_tok_s": NumericColumn("tok/s", larger=True),
     },
 }
-FIGURES: Final[Mapping[Kind, Mapping[str, Figure]]] = {
+FIGURES: Final[Mapping[Kind, Mapping[str, NumericColumn]]] = {
     kind: {
         **figures,
         **{
-            name + end: Figure(figure.unit, figure.larger)
+            name + end: NumericColumn(figure.unit, figure.larger)
             for name, figure in figures.items()
             if figure.interval
             for end in _ENDS
@@ -90,7 +90,7 @@ STATIC: Final = ("min tpot_s", "min usd_per_mtok")
 _COMPARED: Final = re.compile(r"\s*(<=|>=|≤|≥)\s*(.+)")
 
 
-def limit(kind: Kind, column: str, asked: float | str) -> Limit:
+def limit(kind: Kind, column: str, asked: float | str) -> FigureLimit:
     """Read a limit: ``500 ms``, ``">= 20"``; without a sign the side that is the worse one.
 
     Raises:
@@ -106,7 +106,7 @@ at_least=True))
     figure = _figure(kind, column)
     example = {"s": "500 ms", "$": "2.5 $"}.get(figure.unit, f"8 {figure.unit}".rstrip())
     if not isinstance(asked, str):
-        return _possible(Limit(column, float(asked), figure.larger), figure, example)
+        return _possible(FigureLimit(column, float(asked), figure.larger), figure, example)
     found = _COMPARED.fullmatch(asked)
     sign, text = (found[1], found[2].strip()) if found else ("", asked.strip())
     try:
@@ -114,10 +114,10 @@ at_least=True))
     except QuantityError as error:
         raise InputError(error.message, hint=f"write it like {example!r}") from None
     at_least = sign in (">=", "≥") if sign else figure.larger
-    return _possible(Limit(column, value, at_least), figure, example)
+    return _possible(FigureLimit(column, value, at_least), figure, example)
 
 
-def _possible(asked: Limit, figure: Figure, example: str) -> Limit:
+def _possible(asked: FigureLimit, figure: NumericColumn, example: str) -> FigureLimit:
     """The limit, unless all or no values could ever keep to it."""
     if math.isfinite(asked.value) and 0 <= asked.value <= figure.most:
         return asked
@@ -137,7 +137,7 @@ def is_number(text: str) -> bool:
         return False
 
 
-def objective(kind: Kind, text: str) -> Objective:
+def objective(kind: Kind, text: str) -> SweepObjective:
     """Read an objective: ``min usd_per_mtok``; InputError for another shape or column."""
     way, _, column = text.strip().partition(" ")
     if way not in ("min", "max") or not column.strip():
@@ -145,10 +145,10 @@ def objective(kind: Kind, text: str) -> Objective:
             f"{text!r:.60} is no objective", hint="write 'min usd_per_mtok' or 'max user_tok_s'"
         )
     _figure(kind, column.strip())
-    return Objective(column.strip(), way == "max")
+    return SweepObjective(column.strip(), way == "max")
 
 
-def _figure(kind: Kind, column: str) -> Figure:
+def _figure(kind: Kind, column: str) -> NumericColumn:
     known = FIGURES[kind]
     if column in known:
         return known[column]
@@ -160,7 +160,7 @@ def _figure(kind: Kind, column: str) -> Figure:
     )
 
 
-def missed(limits: Sequence[Limit], points: Any, given: NDArray[np.str_]) -> NDArray[np.str_]:
+def missed(limits: Sequence[FigureLimit], points: Any, given: NDArray[np.str_]) -> NDArray[np.str_]:
     """The first limit that each configuration misses, by its column; empty if none.
 
     One whose figure is not known is told apart by a word behind the column. What rules a

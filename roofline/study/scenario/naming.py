@@ -38,7 +38,7 @@ from roofline.study.scenario.scenario import (
     Disaggregation,
     Network,
     Patch,
-    Speculation,
+    ScenarioDraft,
     Technique,
 )
 from roofline.units import parse
@@ -203,7 +203,7 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
         offload=_offload(moved),
         speculation=None
         if speculation is None
-        else Speculation(
+        else ScenarioDraft(
             speculation.draft,
             str(
                 spread_out(

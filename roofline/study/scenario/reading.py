@@ -12,7 +12,7 @@ from roofline.errors import DocumentError, InputError, UnknownNameError
 from roofline.records import replace
 from roofline.schema import Document, read, validate
 from roofline.schema.document import shown
-from roofline.serving.traffic.lengths import Constant, Lengths, spelled
+from roofline.serving.traffic.lengths import ConstantLength, Lengths, spelled
 from roofline.serving.traffic.presets import traffic_named
 from roofline.serving.traffic.traffic import Traffic
 from roofline.sources import recorded
@@ -21,11 +21,11 @@ from roofline.study.scenario.crossing import NAMED, numbers_of, zipped
 from roofline.study.scenario.files import BatchFile, EveryFile, LengthsFile, TrafficFile
 from roofline.study.scenario.limits import STATIC, USUAL, limit, objective
 from roofline.study.scenario.naming import each, each_once, figure, patches, technique, words
-from roofline.study.scenario.scenario import Every, Network, Scenario, Technique
-from roofline.study.sweep.keep import Limit, Objective
+from roofline.study.scenario.scenario import LayoutsOnGpus, Network, Scenario, Technique
+from roofline.study.sweep.keep import FigureLimit, SweepObjective
 
 
-def limits_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Limit]:
+def limits_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[FigureLimit]:
     """Limits in the order in which they are written; that it fits is one always."""
     for column, asked in file.constraints.items():
         if column == "memory":
@@ -44,7 +44,7 @@ def limits_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Lim
             raise DocumentError(error.message, hint=error.hint, where=where) from None
 
 
-def objectives_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Objective]:
+def objectives_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[SweepObjective]:
     """Objectives in their order, the usual ones where none are written."""
     usual = STATIC if file.kind == "batch" and file.rank == "static" else USUAL[file.kind]
     asked = usual if file.objectives is None else file.objectives
@@ -186,12 +186,14 @@ def _plain(document: Document, file: TrafficFile) -> Technique:
     )
 
 
-def _layouts(document: Document, file: BatchFile | TrafficFile) -> tuple[str, ...] | Every:
+def _layouts(document: Document, file: BatchFile | TrafficFile) -> tuple[str, ...] | LayoutsOnGpus:
     if isinstance(file.layouts, EveryFile):
         gpus = file.layouts.gpus
-        return Every(gpus if isinstance(gpus, tuple) else (gpus,), file.layouts.choose or "")
+        return LayoutsOnGpus(
+            gpus if isinstance(gpus, tuple) else (gpus,), file.layouts.choose or ""
+        )
     if file.layouts == "auto":
-        return Every((1, 2, 4, 8), "cost")
+        return LayoutsOnGpus((1, 2, 4, 8), "cost")
     return words(document, "layouts", file.layouts, naming.layout)
 
 
@@ -218,7 +220,7 @@ def _workloads(document: Document, file: TrafficFile, folder: Path) -> Iterator[
 
 
 def _lengths(asked: int | str) -> Lengths:
-    return Constant(asked) if isinstance(asked, int) else spelled(asked)
+    return ConstantLength(asked) if isinstance(asked, int) else spelled(asked)
 
 
 def _said(document: Document) -> str:

@@ -17,7 +17,7 @@ from roofline.sources import Sources
 from roofline.study.choice import Objective as Choosing
 from roofline.study.grid import Name, Series
 from roofline.study.scenario.limits import Kind
-from roofline.study.sweep.keep import Limit, Objective
+from roofline.study.sweep.keep import FigureLimit, SweepObjective
 
 AUTO: Final = "auto"
 """A format or layout that is not said: that of the checkpoint; the best one."""
@@ -34,7 +34,7 @@ class Network(Struct, frozen=True):
     """Changes for ``roofline compare --with``: ``"window=1024,weights=int4"``; or empty."""
 
 
-class Speculation(Struct, frozen=True):
+class ScenarioDraft(Struct, frozen=True):
     """Speculative decoding: what drafts, how often it is accepted, how many tokens in a row."""
 
     draft: str
@@ -92,7 +92,7 @@ class Technique(Struct, frozen=True):
     """Answers to each prompt. [1]"""
     offload: Offload = KEPT
     """Weights and cache that are kept on the host."""
-    speculation: Speculation | None = None
+    speculation: ScenarioDraft | None = None
     disaggregation: Disaggregation | None = None
     """None for a target that decodes alone, on the devices that prefill."""
 
@@ -133,7 +133,7 @@ class Patch(Struct, frozen=True):
 BASE: Final = Patch()
 
 
-class Every(Struct, frozen=True):
+class LayoutsOnGpus(Struct, frozen=True):
     """Layouts that are found rather than named."""
 
     gpus: tuple[int, ...]
@@ -173,7 +173,7 @@ class Scenario:
     models: tuple[Network, ...]
     machines: tuple[str, ...]
     nodes: bool
-    layouts: tuple[str, ...] | Every
+    layouts: tuple[str, ...] | LayoutsOnGpus
     weights: tuple[str, ...]
     kv: tuple[str, ...]
     engines: tuple[str, ...]
@@ -181,8 +181,8 @@ class Scenario:
     patches: tuple[Patch, ...]
     numbers: Mapping[str, Series]
     zipped: tuple[tuple[str, ...], ...]
-    limits: tuple[Limit, ...]
-    objectives: tuple[Objective, ...]
+    limits: tuple[FigureLimit, ...]
+    objectives: tuple[SweepObjective, ...]
     prices: Mapping[str, float]
     keep: str
     calibration: str
@@ -197,7 +197,7 @@ class Scenario:
     source: str = field(default="", compare=False)
 
 
-class Drafting(Struct, frozen=True):
+class DraftAxis(Struct, frozen=True):
     """Draft, its acceptance rates, and the tokens drafted in a row."""
 
     draft: Draft
@@ -205,7 +205,7 @@ class Drafting(Struct, frozen=True):
     length: int
 
 
-class Lane(Struct, frozen=True):
+class SliceDeployment(Struct, frozen=True):
     """Deployment that the points of a lane are priced on."""
 
     labels: Mapping[str, Name]
@@ -214,7 +214,7 @@ class Lane(Struct, frozen=True):
     """None where there can be none."""
     technique: Technique = PLAIN
     """Technique that batches are run with."""
-    drafting: Drafting | None = None
+    drafting: DraftAxis | None = None
     prefill: Deployment | None = None
     """Draft, and an instance of the pool that prefills, of a technique that has them."""
     traffic: Traffic | None = None

@@ -24,11 +24,11 @@ from roofline.sources import installed
 from roofline.study.executors import Executor
 from roofline.study.store import manifest
 from roofline.study.store.chunk import Chunk, chunks, count
-from roofline.study.store.manifest import MANIFEST, Entry, Header
+from roofline.study.store.manifest import MANIFEST, ManifestEntry, SweepHeader
 from roofline.study.store.parts import (
-    Encoded,
-    Part,
+    EncodingPricing,
     Reduction,
+    StoredPart,
     Work,
     described,
     intact,
@@ -80,17 +80,17 @@ class Store(Struct, frozen=True):
     """A folder that is held; made by `opened`."""
 
     folder: Path
-    header: Header
+    header: SweepHeader
     """Place of the folder, and the sweep that it holds."""
-    finished: dict[int, Entry]
+    finished: dict[int, ManifestEntry]
     """Parts on the disk by number of their chunk."""
     damaged: int
     """Number of finished parts that are not as they were, and are to be made again."""
-    result: Entry | None
+    result: ManifestEntry | None
     """The result, where it is there already; its parts are not, then."""
     _journal: BinaryIO
 
-    def keep(self, chunk: Chunk, part: Part) -> Entry:
+    def keep(self, chunk: Chunk, part: StoredPart) -> ManifestEntry:
         """Put a part on the disk; once this returns it survives a kill and a loss of power.
 
         PartialError where it cannot be written; what was there before still is.
@@ -112,7 +112,7 @@ class Store(Struct, frozen=True):
         with explained(self.folder, self.header, self.finished):
             with path.open("rb") as file:
                 sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            entry = Entry(manifest.WHOLE, rows, path.stat().st_size, sha256)
+            entry = ManifestEntry(manifest.WHOLE, rows, path.stat().st_size, sha256)
             manifest.append(self._journal, entry)
         _remove_parts(self.folder, self.finished)
 
@@ -126,7 +126,7 @@ class Store(Struct, frozen=True):
 
 
 @contextmanager
-def opened(folder: Path, header: Header) -> Iterator[Store]:
+def opened(folder: Path, header: SweepHeader) -> Iterator[Store]:
     """Hold the folder of a sweep: a new one, an empty one, or one to go on with.
 
     Raises:
@@ -138,7 +138,7 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
     if there(folder):
         raise InputError(f"{label(folder)} is not a folder", hint="choose another name")
     with ExitStack() as held:
-        before: dict[int, Entry] = {}
+        before: dict[int, ManifestEntry] = {}
         with explained(folder, header, before):
             folder.mkdir(parents=True, exist_ok=True)
             _check_kinds(folder)
@@ -160,7 +160,9 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
 
 
 @contextmanager
-def explained(folder: Path, header: Header, finished: Mapping[int, Entry]) -> Iterator[None]:
+def explained(
+    folder: Path, header: SweepHeader, finished: Mapping[int, ManifestEntry]
+) -> Iterator[None]:
     """Turn what the system says about a disk into an error that says what is kept.
 
     PartialError where the disk is full or some parts are there already; else, as nothing is there
@@ -190,7 +192,7 @@ def _check_kinds(folder: Path) -> None:
             raise InputError(f"{label(place)} {said}", hint="remove it, or choose another folder")
 
 
-def _found(folder: Path, header: Header) -> dict[int, Entry]:
+def _found(folder: Path, header: SweepHeader) -> dict[int, ManifestEntry]:
     """Parts that were finished before, of this sweep and no other."""
     place = folder / MANIFEST
     if not place.exists():
@@ -210,7 +212,7 @@ def _found(folder: Path, header: Header) -> dict[int, Entry]:
     return {number: entry for number, entry in entries.items() if number in known}
 
 
-def _differences(there: Header, here: Header) -> list[str]:
+def _differences(there: SweepHeader, here: SweepHeader) -> list[str]:
     if changed := sorted(dict(there.inputs.items() ^ here.inputs.items())):
         some = ", ".join(changed[:NAMED])
         rest = f" and {len(changed) - NAMED:,} more" if len(changed) > NAMED else ""
@@ -250,7 +252,7 @@ def _part(folder: Path, number: int) -> Path:
     return folder / PARTS / f"{number:06}.parquet"
 
 
-class Task(Struct, frozen=True):
+class SweepTask(Struct, frozen=True):
     """Work of a sweep."""
 
     scenario: str
@@ -286,7 +288,7 @@ class Progress(Struct, frozen=True):
     """Kept in them."""
 
 
-class Outcome(Struct, frozen=True):
+class FinishedSweep(Struct, frozen=True):
     """A finished sweep."""
 
     result: Path
@@ -305,10 +307,10 @@ class Outcome(Struct, frozen=True):
 
 def run(
     folder: Path,
-    task: Task,
+    task: SweepTask,
     executor: Executor,
     progress: Callable[[Progress], None] = lambda _: None,
-) -> Outcome:
+) -> FinishedSweep:
     """Compute what is missing of a sweep, and write its result.
 
     Args:
@@ -322,7 +324,7 @@ def run(
         MissingEnvironmentError: The folder cannot be written to, or the executor is not installed.
         RooflineError: From the work, with the chunk it is about.
     """
-    header = Header(
+    header = SweepHeader(
         task.scenario,
         task.configurations,
         task.chunk_size,
@@ -345,11 +347,13 @@ def run(
             with explained(folder, header, store.finished):
                 rows = merge(store.tables(), folder / RESULT, _about(task, tally), task.reduction)
             store.finish(rows)
-        return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, dict(tally))
+        return FinishedSweep(
+            folder / RESULT, rows, start.chunks, start.done, store.damaged, dict(tally)
+        )
 
 
 def gather(
-    task: Task, executor: Executor, progress: Callable[[Progress], None] = lambda _: None
+    task: SweepTask, executor: Executor, progress: Callable[[Progress], None] = lambda _: None
 ) -> tuple["pa.Table", dict[str, int]]:
     """Rows that `run` writes, and what the chunks counted, with nothing on the disk.
 
@@ -374,7 +378,7 @@ def gather(
     return plain(rows).replace_schema_metadata(described(_about(task, tally))), dict(tally)
 
 
-def _start(task: Task, finished: Mapping[int, Entry]) -> Progress:
+def _start(task: SweepTask, finished: Mapping[int, ManifestEntry]) -> Progress:
     return Progress(
         chunk=None,
         done=len(finished),
@@ -384,11 +388,13 @@ def _start(task: Task, finished: Mapping[int, Entry]) -> Progress:
     )
 
 
-def _computed(task: Task, store: Store, executor: Executor, start: Progress) -> Iterator[Progress]:
+def _computed(
+    task: SweepTask, store: Store, executor: Executor, start: Progress
+) -> Iterator[Progress]:
     """Compute and keep the missing chunks; one step for each that is on the disk."""
     now = start
     missing = (chunk for chunk in _chunks(task) if chunk.number not in store.finished)
-    with closing(executor.run(Encoded(task.work), missing)) as parts:
+    with closing(executor.run(EncodingPricing(task.work), missing)) as parts:
         for chunk, part in parts:
             if (path := task.changed()) is not None:
                 raise PartialError(
@@ -413,11 +419,11 @@ def _after(now: Progress, chunk: Chunk, rows: int) -> Progress:
     )
 
 
-def _chunks(task: Task) -> Iterator[Chunk]:
+def _chunks(task: SweepTask) -> Iterator[Chunk]:
     return chunks(task.configurations, task.chunk_size)
 
 
-def _about(task: Task, tally: Mapping[str, int]) -> dict[str, Any]:
+def _about(task: SweepTask, tally: Mapping[str, int]) -> dict[str, Any]:
     return {
         **task.metadata,
         "kind": "sweep",

@@ -27,7 +27,7 @@ _CHECK: Final = "check"
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class SweepHeader:
     """The sweep that a folder holds."""
 
     scenario: str
@@ -44,7 +44,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestEntry:
     """A finished part, or the result."""
 
     number: int
@@ -59,12 +59,12 @@ class Entry:
     """Counts of the chunk, rows that are not kept included."""
 
 
-def read(path: Path) -> tuple[Header, dict[int, Entry]]:
+def read(path: Path) -> tuple[SweepHeader, dict[int, ManifestEntry]]:
     """Read a manifest from the disk; see `parse`."""
     return parse(path.read_bytes(), label(path))
 
 
-def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
+def parse(content: bytes, source: str) -> tuple[SweepHeader, dict[int, ManifestEntry]]:
     """Header of a manifest, finished parts and the result by number; damaged lines are left out.
 
     DocumentError where the first line is not that of a sweep.
@@ -82,7 +82,7 @@ def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
     return header, {entry.number: entry for entry in entries if entry is not None}
 
 
-def _header(record: Mapping[str, Any]) -> Header | None:
+def _header(record: Mapping[str, Any]) -> SweepHeader | None:
     """Header of a record; None if its fields are not those of a header."""
     match record:
         case {
@@ -94,11 +94,11 @@ def _header(record: Mapping[str, Any]) -> Header | None:
             "inputs": dict(),
             **rest,
         } if not rest and record["chunk_size"] > 0:
-            return Header(**record)
+            return SweepHeader(**record)
     return None
 
 
-def _entry(record: Mapping[str, Any]) -> Entry | None:
+def _entry(record: Mapping[str, Any]) -> ManifestEntry | None:
     """Finished part of a record; None if its fields are not those of a part."""
     match record:
         case {
@@ -109,11 +109,11 @@ def _entry(record: Mapping[str, Any]) -> Entry | None:
             "tally": dict(tally),
             **rest,
         } if not rest and all(type(count) is int for count in tally.values()):
-            return Entry(**record)
+            return ManifestEntry(**record)
     return None
 
 
-def write(path: Path, header: Header, entries: Iterable[Entry] = ()) -> None:
+def write(path: Path, header: SweepHeader, entries: Iterable[ManifestEntry] = ()) -> None:
     """Replace a manifest in one step: a crash leaves the old one or the new one."""
     with files.whole(path) as file:
         file.write(_line({"format": FORMAT, **asdict(header)}))
@@ -121,7 +121,7 @@ def write(path: Path, header: Header, entries: Iterable[Entry] = ()) -> None:
             file.write(_line(asdict(entry)))
 
 
-def append(file: BinaryIO, entry: Entry) -> None:
+def append(file: BinaryIO, entry: ManifestEntry) -> None:
     """Append the line of a part that is on the disk; a line that fails is cut off again.
 
     Args:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from roofline import files
 from roofline.study.store.chunk import Chunk
-from roofline.study.store.manifest import Entry
+from roofline.study.store.manifest import ManifestEntry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ ROWS: Final = 65_536
 """Rows of a row group."""
 
 
-class Part(Struct, frozen=True):
+class StoredPart(Struct, frozen=True):
     """A finished chunk, ready to be written."""
 
     content: bytes
@@ -42,23 +42,23 @@ class Part(Struct, frozen=True):
     rows: int
     sha256: str
     tally: Mapping[str, int] = {}
-    """Counts, as in `Entry`."""
+    """Counts, as in `ManifestEntry`."""
 
-    def entry(self, number: int) -> Entry:
+    def entry(self, number: int) -> ManifestEntry:
         """Entry of the manifest for the part of a chunk."""
-        return Entry(number, self.rows, len(self.content), self.sha256, self.tally)
+        return ManifestEntry(number, self.rows, len(self.content), self.sha256, self.tally)
 
 
-class Encoded(Struct, frozen=True):
+class EncodingPricing(Struct, frozen=True):
     """Work whose tables become parts where they are made: compressing them is work too."""
 
     work: Work
 
-    def __call__(self, chunk: Chunk) -> Part:
+    def __call__(self, chunk: Chunk) -> StoredPart:
         """Price and encode a chunk."""
         table = self.work(chunk)
         content, rows = encode(table)
-        return Part(content, rows, hashlib.sha256(content).hexdigest(), tallied(table))
+        return StoredPart(content, rows, hashlib.sha256(content).hexdigest(), tallied(table))
 
 
 def tallied(table: "pa.Table") -> dict[str, int]:
@@ -100,7 +100,7 @@ def versions() -> dict[str, str]:
     return {"roofline": __version__} | {name: version(name) for name in LIBRARIES}
 
 
-def intact(path: Path, entry: Entry) -> bool:
+def intact(path: Path, entry: ManifestEntry) -> bool:
     """True if a part on the disk is the one that was finished."""
     try:
         if path.stat().st_size != entry.bytes:

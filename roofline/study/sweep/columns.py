@@ -18,7 +18,7 @@ from roofline.serving.price import usd_per_mtok
 from roofline.serving.static import CENTRAL
 from roofline.serving.static_batches import APPROXIMATE, PromptTimes, steady_tpot
 from roofline.study.sweep.points import Points, room
-from roofline.study.sweep.prices import Prices
+from roofline.study.sweep.prices import SlicePrices
 from roofline.table import BASES
 from roofline.units import MILLION
 
@@ -27,10 +27,10 @@ Rows: TypeAlias = NDArray[np.intp] | slice
 
 
 @dataclass(slots=True, eq=False)
-class Columns(Mapping[str, Any]):
+class FigureColumns(Mapping[str, Any]):
     """Figures of some points of a lane, by name: see `FIGURES`."""
 
-    prices: Prices
+    prices: SlicePrices
     """Prices of the lane."""
     index: NDArray[np.int64]
     """Number of each configuration."""
@@ -67,15 +67,15 @@ class Columns(Mapping[str, Any]):
         """Names of the lane, by column."""
         return self.prices.lane.names
 
-    def taken(self, rows: NDArray[np.intp]) -> "Columns":
+    def taken(self, rows: NDArray[np.intp]) -> "FigureColumns":
         """Some of the points; what is known of them stays known."""
         known = {name: self.points.each(values)[rows] for name, values in self._known.items()}
-        return Columns(self.prices, self.index[rows], self.points.taken(rows), known)
+        return FigureColumns(self.prices, self.index[rows], self.points.taken(rows), known)
 
-    def at(self, **figures: Array) -> "Columns":
+    def at(self, **figures: Array) -> "FigureColumns":
         """The points with some figures stated, from which the others follow."""
         known = {name: self.of(name) for name in ("ttft_log_sd", "decodes")}
-        return Columns(self.prices, self.index, self.points, known | figures)
+        return FigureColumns(self.prices, self.index, self.points, known | figures)
 
     def decoded(
         self, figure: Callable[[Points, DecodeSteps, Rows], Array], without: Array | float
@@ -117,8 +117,8 @@ class Columns(Mapping[str, Any]):
 
 
 def price(
-    prices: Prices, numbers: Mapping[str, Array], index: NDArray[np.int64] | None = None
-) -> Columns:
+    prices: SlicePrices, numbers: Mapping[str, Array], index: NDArray[np.int64] | None = None
+) -> FigureColumns:
     """Figures of some points of a lane.
 
     Args:
@@ -133,10 +133,10 @@ def price(
     if prices.lane.deployment.architecture.is_encoder:
         output = np.ones_like(output)
     where = np.arange(len(batch), dtype=np.int64) if index is None else index
-    return Columns(prices, where, Points.of(prices.lane.axes, batch, prompt, output))
+    return FigureColumns(prices, where, Points.of(prices.lane.axes, batch, prompt, output))
 
 
-def _between(name: str) -> Callable[[Columns], Array]:
+def _between(name: str) -> Callable[[FigureColumns], Array]:
     """Mean over the steps of each answer, of kernels alone; 0 where there is none."""
 
     def mean(points: Points, steps: DecodeSteps, _: Rows) -> Array:
@@ -146,13 +146,13 @@ def _between(name: str) -> Callable[[Columns], Array]:
     return lambda c: c.decoded(mean, 0.0)
 
 
-def _gap(c: Columns) -> Array:
+def _gap(c: FigureColumns) -> Array:
     """Time between tokens; 0 where there is none."""
     batch, _, _ = c.points.axes
     return c.decoding(np.asarray(c.prices.costs.decode_step(c.of("kernels_s"), batch)), 0.0)
 
 
-def _tpot_steady(c: Columns) -> Array:
+def _tpot_steady(c: FigureColumns) -> Array:
     """Time between tokens of a server that is kept full; none where nothing is cached."""
     if not c.prices.lane.kv_cache:
         return np.full((1,), np.nan)
@@ -167,7 +167,7 @@ def _tpot_steady(c: Columns) -> Array:
     return c.decoding(each, np.nan)
 
 
-def _tpot_steady_log_sd(c: Columns) -> Array:
+def _tpot_steady_log_sd(c: FigureColumns) -> Array:
     """Log standard deviation with the approximation's; errors of both phases go together."""
     there = c.of("tpot_steady_s") > 0.0
     share = c.of("gap_s") / np.where(there, c.of("tpot_steady_s"), 1.0)
@@ -176,23 +176,23 @@ def _tpot_steady_log_sd(c: Columns) -> Array:
     return np.where(there & (known > 0.0), root_sum_square(known, APPROXIMATE), 0.0)
 
 
-def _idle(name: str) -> Callable[[Columns], Array]:
+def _idle(name: str) -> Callable[[FigureColumns], Array]:
     """A figure of `FirstTokens` of one prompt on an idle server."""
 
-    def figure(c: Columns) -> Array:
+    def figure(c: FigureColumns) -> Array:
         found = c.prices.few(name)[0]
         return c.points.prompts.at(lambda columns: found[columns])
 
     return figure
 
 
-def _tpot_log_sd(c: Columns) -> Array:
+def _tpot_log_sd(c: FigureColumns) -> Array:
     costs = c.prices.costs
     share = costs.decode_gain * c.of("kernels_s") / c.decoding(c.of("gap_s"), 1.0)
     return c.decoding(np.asarray(costs.log_sd(_between("log_sd")(c), share)), 0.0)
 
 
-def _decode_bound(c: Columns) -> Array:
+def _decode_bound(c: FigureColumns) -> Array:
     def bound(points: Points, steps: DecodeSteps, rows: Rows) -> Array:
         software = c["gap_s"][rows] - c.prices.costs.decode_gain * c["kernels_s"][rows]
         answers, nearest = points.answers(steps.contexts), points.batches.nearest()
@@ -201,7 +201,7 @@ def _decode_bound(c: Columns) -> Array:
     return c.decoding(c.decoded(bound, -1.0), -1.0)
 
 
-def _latency_log_sd(c: Columns) -> Array:
+def _latency_log_sd(c: FigureColumns) -> Array:
     """Errors of both phases are taken to go together."""
     _, _, output = c.points.axes
     rest = c.of("gap_s") * (output - 1.0) * c.of("tpot_log_sd")
@@ -214,13 +214,13 @@ def token_price(deployment: Deployment, rate: Array) -> Array:
     return np.where(each > 0, each, np.nan)
 
 
-def _joule_per_mtok(c: Columns) -> Array:
+def _joule_per_mtok(c: FigureColumns) -> Array:
     deployment = c.prices.lane.deployment
     watts = deployment.node.gpu.tdp_w * deployment.devices
     return np.asarray(watts / c.of("each_tok_s") * MILLION)
 
 
-def _basis(c: Columns) -> Array:
+def _basis(c: FigureColumns) -> Array:
     worst = c.points.nearest_on(c.prices.table("basis"))
     if c.prices.costs.step_s:
         worst = np.maximum(worst, BASES.index("interpolated"))
@@ -231,10 +231,10 @@ def _basis(c: Columns) -> Array:
     return np.maximum(worst, c.decoding(c.decoded(basis, worst), worst))
 
 
-def _end(name: str, log_sd: str, side: float) -> Callable[[Columns], Array]:
+def _end(name: str, log_sd: str, side: float) -> Callable[[FigureColumns], Array]:
     """Lower or upper end of the central 80 %; nan where nothing was measured."""
 
-    def figure(c: Columns) -> Array:
+    def figure(c: FigureColumns) -> Array:
         wide = c.factor(log_sd)
         return np.asarray(c.of(name) * wide if side > 0 else c.of(name) / wide)
 
@@ -253,7 +253,7 @@ SPREADS: Final[Mapping[str, str]] = {
 }
 """Figures that have an interval, and whose spread it is."""
 
-FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
+FIGURES: Final[dict[str, Callable[[FigureColumns], Any]]] = {
     "index": lambda c: c.index.reshape(c.points.shape),
     "batch": lambda c: c.points.axes[0],
     "prompt": lambda c: c.points.axes[1],

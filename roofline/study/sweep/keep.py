@@ -55,7 +55,7 @@ def unbeaten(values: Array) -> Mask:
     left = np.arange(len(values))
     for _ in range(ROUNDS):
         if len(left) > BLOCK and values.shape[1] > 1:
-            left = left[~Cells.of(values[left]).beat(values[left])]
+            left = left[~CoarseGrid.of(values[left]).beat(values[left])]
     keep = np.zeros(len(values), np.bool_)
     # In this order what beats a point comes before it, and is nowhere worse in what is left.
     order = left[np.lexsort(values[left].T[::-1])]
@@ -137,7 +137,7 @@ class _Staircase:
         self.first, self.least = first[order], np.minimum.accumulate(least[order])
 
 
-class Cells(Struct, frozen=True):
+class CoarseGrid(Struct, frozen=True):
     """A coarse grid over all objectives but the last, with the least of the last in each cell."""
 
     lines: tuple[Array, ...]
@@ -146,7 +146,7 @@ class Cells(Struct, frozen=True):
     """Least of the last objective in all cells that are lower in every direction."""
 
     @classmethod
-    def of(cls, values: Array) -> "Cells":
+    def of(cls, values: Array) -> "CoarseGrid":
         """The grid of some points."""
         many = values.shape[1] - 1
         cells = max(int(CELLS ** (1.0 / many)), 2)
@@ -179,7 +179,7 @@ def _cell(values: Array, lines: tuple[Array, ...] | list[Array]) -> NDArray[np.i
     return cell
 
 
-class Limit(Struct, frozen=True):
+class FigureLimit(Struct, frozen=True):
     """Limit on a figure: its most, or its least."""
 
     column: str
@@ -195,7 +195,7 @@ class Limit(Struct, frozen=True):
         return np.asarray(values >= self.value if self.at_least else values <= self.value)
 
 
-class Objective(Struct, frozen=True):
+class SweepObjective(Struct, frozen=True):
     """Figure that is to be small, or large."""
 
     column: str
@@ -206,7 +206,7 @@ class Objective(Struct, frozen=True):
         return f"{'max' if self.largest else 'min'} {self.column}"
 
 
-class Rows(Protocol):
+class PointRows(Protocol):
     """Some points of a lane, with their figures by column."""
 
     @property
@@ -220,30 +220,30 @@ class Rows(Protocol):
     def __getitem__(self, name: str, /) -> Any:
         """Values of a column."""
 
-    def taken(self, rows: NDArray[np.intp], /) -> "Rows":
+    def taken(self, rows: NDArray[np.intp], /) -> "PointRows":
         """Points of these rows alone."""
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptPoints:
     """Points that are kept of some lanes, one after the other."""
 
     keep: str
     """``"all"``, ``"feasible"``: what fits and keeps to the limits; of that ``"pareto"``: what no
     other point beats in all objectives, equals included, or ``"top-5"``: the first few by the
     first objective, among equals by the others and by number."""
-    limits: Sequence[Limit] = ()
-    objectives: Sequence[Objective] = ()
+    limits: Sequence[FigureLimit] = ()
+    objectives: Sequence[SweepObjective] = ()
     """Objectives in their order."""
     missed: dict[str, int] = field(default_factory=dict)
     """Number of points by what they missed first; ``""`` for those that missed nothing. [1]"""
-    _parts: list[Rows] = field(default_factory=list, repr=False)
+    _parts: list[PointRows] = field(default_factory=list, repr=False)
     _values: list[Array] = field(default_factory=list, repr=False)
-    _cells: Cells | None = field(default=None, repr=False)
+    _cells: CoarseGrid | None = field(default=None, repr=False)
     _waiting: int = 0
     _settled: int = 0
 
-    def add(self, columns: Rows) -> None:
+    def add(self, columns: PointRows) -> None:
         """Look at points of a lane; numbers of configurations go up from call to call."""
         if self.keep == ALL:
             self._parts.append(columns)
@@ -253,12 +253,12 @@ class Kept:
         elif self.keep != ALL and columns.rows:
             self._compare(columns)
 
-    def parts(self) -> list[Rows]:
+    def parts(self) -> list[PointRows]:
         """Points that are kept, lane by lane."""
         self._settle()
         return [part for part in self._parts if part.rows]
 
-    def _feasible(self, columns: Rows) -> Rows:
+    def _feasible(self, columns: PointRows) -> PointRows:
         """Points that fit and keep to the limits; the others are counted."""
         columns = self._passing(columns, MEMORY, columns["fits"])
         for limit in self.limits:
@@ -270,7 +270,7 @@ class Kept:
         self.missed[""] = self.missed.get("", 0) + columns.rows
         return columns
 
-    def _passing(self, columns: Rows, name: str, met: NDArray[np.bool_]) -> Rows:
+    def _passing(self, columns: PointRows, name: str, met: NDArray[np.bool_]) -> PointRows:
         """Points of a mask; the others are counted as missing what is named."""
         rows = np.flatnonzero(met)
         if len(rows) == columns.rows:
@@ -278,7 +278,7 @@ class Kept:
         self.missed[name] = self.missed.get(name, 0) + columns.rows - len(rows)
         return columns.taken(rows)
 
-    def _compare(self, columns: Rows) -> None:
+    def _compare(self, columns: PointRows) -> None:
         """Drop what is beaten inside the lane, or by what was left of the lanes before."""
         values = losses(columns, self.objectives)
         rows = np.arange(len(values))
@@ -311,10 +311,10 @@ class Kept:
         self._parts, self._values = [part for part, _ in pairs], [own for _, own in pairs]
         self._settled, self._waiting = int(best.sum()), 0
         if self.keep == PARETO and len(self.objectives) > 1:
-            self._cells = Cells.of(values[best])
+            self._cells = CoarseGrid.of(values[best])
 
 
-def judged(limit: Limit, columns: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def judged(limit: FigureLimit, columns: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Masks of points that keep to a limit, and of points whose figure is not known."""
     values = columns[limit.column]
     met, unknown = limit.kept(values), np.isnan(values)
@@ -324,7 +324,7 @@ def judged(limit: Limit, columns: Any) -> tuple[NDArray[np.bool_], NDArray[np.bo
     return met, unknown
 
 
-def losses(columns: Any, objectives: Sequence[Objective]) -> Array:
+def losses(columns: Any, objectives: Sequence[SweepObjective]) -> Array:
     """Objectives of shape (points, objectives), wanted small; what is unknown is worst."""
     values = [
         np.asarray(columns[each.column], np.float64) * (-1.0 if each.largest else 1.0)

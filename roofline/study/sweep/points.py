@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import held, memory_budget
 from roofline.cost.work import Array, Number, Scalar, distinct, picked
-from roofline.serving.phases import together
+from roofline.serving.phases import prompts_per_step
 from roofline.serving.quadrature import Answers, spaced
 from roofline.serving.room import host_memory
 from roofline.serving.workload import Workload
@@ -85,7 +85,7 @@ class Axes(Struct, frozen=True):
         return Axes(batch, prompt, self.output, self.points)
 
 
-class Lane(Struct, frozen=True, eq=False):
+class SweepSlice(Struct, frozen=True, eq=False):
     """One deployment of a sweep."""
 
     deployment: Deployment
@@ -124,7 +124,7 @@ class Lane(Struct, frozen=True, eq=False):
         return np.asarray((lengths - np.array(kept, np.float64))[place]).reshape(prompts.shape)
 
 
-class Place(Struct, frozen=True):
+class AxisPlaces(Struct, frozen=True):
     """Values among the nodes of an axis."""
 
     below: NDArray[np.intp]
@@ -133,7 +133,7 @@ class Place(Struct, frozen=True):
     """Share of the way to the next one; None where all are nodes."""
 
     @classmethod
-    def of(cls, axis: Axis, values: Array) -> "Place":
+    def of(cls, axis: Axis, values: Array) -> "AxisPlaces":
         """Places of values inside the ends of an axis."""
         nodes = axis.nodes
         if len(nodes) == 1:
@@ -145,10 +145,10 @@ class Place(Struct, frozen=True):
         below = np.minimum(below, len(nodes) - 2)
         return cls(below, (values - nodes[below]) / (nodes[below + 1] - nodes[below]))
 
-    def taken(self, rows: NDArray[np.intp], shape: tuple[int, ...]) -> "Place":
+    def taken(self, rows: NDArray[np.intp], shape: tuple[int, ...]) -> "AxisPlaces":
         """Places of some points, which are counted along axes of a shape."""
         share = None if self.share is None else picked(self.share, rows, shape)
-        return Place(picked(self.below, rows, shape), share)
+        return AxisPlaces(picked(self.below, rows, shape), share)
 
     def at(self, value: Callable[[NDArray[np.intp]], Array]) -> Array:
         """A value at nodes, on the straight line between them."""
@@ -176,8 +176,8 @@ class Points:
     """Sequences of a replica [1]; tokens of each prompt and of each answer. [token]"""
     axes: tuple[Array, ...] = field(repr=False)
     """The same as axes, or as columns where points are others."""
-    batches: Place = field(repr=False)
-    prompts: Place = field(repr=False)
+    batches: AxisPlaces = field(repr=False)
+    prompts: AxisPlaces = field(repr=False)
     """Places of axes among the nodes that are priced."""
     _whole: "tuple[Points, NDArray[np.intp]] | None" = field(default=None, repr=False)
     _answers: dict[bytes, Answers] = field(default_factory=dict, repr=False)
@@ -191,7 +191,7 @@ class Points:
                 return known
         columns = batch.copy(), prompt.copy(), output.copy()
         own = _crossed(*columns)
-        places = Place.of(axes.batch, own[0]), Place.of(axes.prompt, own[1])
+        places = AxisPlaces.of(axes.batch, own[0]), AxisPlaces.of(axes.prompt, own[1])
         found = cls(*columns, own, *places)
         _KNOWN[:] = [(axes, found), *_KNOWN[:1]]
         return found
@@ -269,7 +269,7 @@ def _run(values: Array) -> int:
     return int(np.argmax(other)) if other.any() else len(values)
 
 
-def room(lane: Lane, points: Points) -> dict[str, NDArray[Any]]:
+def room(lane: SweepSlice, points: Points) -> dict[str, NDArray[Any]]:
     """Memory of the fullest device, on axes: ``memory_bytes``, ``free_bytes`` and ``fits``.
 
     Bytes are in use, and left of what the engine takes, negative where the point does not fit [B];
@@ -300,12 +300,12 @@ def room(lane: Lane, points: Points) -> dict[str, NDArray[Any]]:
     return {"memory_bytes": np.asarray(budget - free), "free_bytes": free, "fits": fits}
 
 
-def _step_tokens(lane: Lane, batch: Array, prompt: Array, longest: Array) -> Number:
+def _step_tokens(lane: SweepSlice, batch: Array, prompt: Array, longest: Array) -> Number:
     """New tokens of the largest step but decode: as `roofline.serving.room.step_tokens`."""
     if not lane.kv_cache:
         return batch * longest
     deployment = lane.deployment
     new = lane.new(prompt)
-    tokens = together(deployment, batch, new, lane.prefill_batch) * new
+    tokens = prompts_per_step(deployment, batch, new, lane.prefill_batch) * new
     limit = deployment.step_tokens
     return np.minimum(tokens, limit) if np.any(limit) else tokens

@@ -22,17 +22,17 @@ from roofline.serving.phases import (
 from roofline.serving.quadrature import between_nodes
 from roofline.serving.stages import GridStep, ask_together, remembering
 from roofline.serving.static_batches import PromptTimes, prompt_times
-from roofline.study.sweep.points import Lane
+from roofline.study.sweep.points import SweepSlice
 
 FEW: Final = (1.0, 2.0)
 """Prompts side by side on an idle server. [1]"""
 
 
 @dataclass(eq=False)
-class Prices:
+class SlicePrices:
     """Lane and what its steps take, priced when first asked for: what never fits never is."""
 
-    lane: Lane
+    lane: SweepSlice
     """The deployment, and the numbers that are asked about."""
     _tables: dict[tuple[str, bool], Array] = field(default_factory=dict, repr=False)
 
@@ -131,7 +131,7 @@ class Prices:
             yield decode.step
 
 
-def priced(lane: Lane) -> Prices:
+def priced(lane: SweepSlice) -> SlicePrices:
     """Prices of a lane, in which any of its points can be looked up.
 
     A point at a batch and a prompt that are nodes is priced as
@@ -140,7 +140,9 @@ def priced(lane: Lane) -> Prices:
     times are priced when they are first asked for, and only then a device that lacks the arithmetic
     is refused with `roofline.errors.MissingRateError`.
     """
-    return Prices(replace(lane, deployment=remembering(lane.deployment), axes=lane.axes.thinned()))
+    return SlicePrices(
+        replace(lane, deployment=remembering(lane.deployment), axes=lane.axes.thinned())
+    )
 
 
 def within(network: Architecture, prompt: Array, output: Array) -> NDArray[np.bool_]:
@@ -151,7 +153,7 @@ def within(network: Architecture, prompt: Array, output: Array) -> NDArray[np.bo
     return np.asarray(prompt + answer <= network.max_context)
 
 
-def ahead(every: Sequence[Prices]) -> None:
+def ahead(every: Sequence[SlicePrices]) -> None:
     """Look up the kernels of several lanes at once; a lane costs little more than its rows then.
 
     What a device has no arithmetic for is left to be refused where it is asked for.

@@ -7,10 +7,10 @@ import numpy as np
 
 from roofline.bench.end_to_end.cases import Case, Row
 from roofline.bench.end_to_end.driving import traffic_of
-from roofline.bench.end_to_end.replay import SEED, Known, asked_of, known
+from roofline.bench.end_to_end.replay import SEED, PreparedRow, asked_of, known
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.layout import Layout
-from roofline.cost.measured import Measured
+from roofline.cost.measured import MeasuredTime
 from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
@@ -38,7 +38,7 @@ class Law:
     basis: str = "interpolated"
     profile: EngineProfile = NO_ENGINE
 
-    def price(self, op: Op, gpu: Gpu) -> Measured:
+    def price(self, op: Op, gpu: Gpu) -> MeasuredTime:
         seconds: Any = 0.0 * np.asarray(op.work.flops)
         if op.name == "qkv":
             seconds = WEIGHTS + TOKEN * op.work.activation_bytes / QKV_BYTES
@@ -46,7 +46,7 @@ class Law:
             seconds = KEY * op.work.kv_bytes / KV_BYTES
         elif op.kind == "prefill-attention":
             seconds = PAIR * op.work.flops / PAIR_FLOPS
-        return Measured(seconds / LAYERS, 0.1, 3.0)
+        return MeasuredTime(seconds / LAYERS, 0.1, 3.0)
 
 
 def row(mode: str = "steady_concurrency", **changes: Any) -> Row:
@@ -69,13 +69,13 @@ def row(mode: str = "steady_concurrency", **changes: Any) -> Row:
     return Row(**{**fields, **changes})
 
 
-def lawful(mode: str = "steady_concurrency", **changes: Any) -> Known:
+def lawful(mode: str = "steady_concurrency", **changes: Any) -> PreparedRow:
     """The row with what serves it."""
     found = known(row(mode, **changes))
     return replace(found, deployment=replace(found.deployment, calibration=Law()))
 
 
-def limited(found: Known, **changes: Any) -> Known:
+def limited(found: PreparedRow, **changes: Any) -> PreparedRow:
     """The row on a server with other limits."""
     return replace(found, server=replace(found.server, **changes))
 
@@ -90,7 +90,7 @@ def decode(sequences: int, context: float) -> float:
     return WEIGHTS + sequences * (TOKEN + KEY * context)
 
 
-def settings(each: Known) -> dict[str, Any]:
+def settings(each: PreparedRow) -> dict[str, Any]:
     """Keywords of `roofline.simulate` that ask what a row of a closed loop asks."""
     row, found = each.row, each.deployment
     traffic, asked = traffic_of(row), asked_of(row)

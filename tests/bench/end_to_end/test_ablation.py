@@ -7,7 +7,7 @@ import pytest
 
 from roofline.bench.end_to_end import ablation
 from roofline.bench.end_to_end.ablation import Ablation, ablations, table
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.hardware.engine import engine
 from roofline.records import replace
@@ -19,13 +19,13 @@ MIXTURES |= {"experts", "experts_all", "experts_apart", "experts_prompts"}
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Known]:
+def rows() -> list[PreparedRow]:
     """One client alone, and thirty-two, measured as they are predicted."""
     return planted({}, at((1, 32), isl=1024, osl=64, length_low=0.8, length_high=1.0))
 
 
 @pytest.fixture(scope="module")
-def found(rows: list[Known]) -> dict[str, Ablation]:
+def found(rows: list[PreparedRow]) -> dict[str, Ablation]:
     return {each.name: each for each in ablations(rows)}
 
 
@@ -48,7 +48,7 @@ def test_how_clients_are_driven_moves_the_first_token(found: dict[str, Ablation]
     assert ttft[1] > 1.2 * ttft[0]
 
 
-def test_room_that_is_never_filled_limits_nothing(rows: list[Known]) -> None:
+def test_room_that_is_never_filled_limits_nothing(rows: list[PreparedRow]) -> None:
     small = [replace(each, server=replace(each.server, kv_tokens=8192)) for each in rows]
     tight = {each.name: each for each in ablations(small)}
     assert tight["kv_tokens"].metrics[1]["ttft_s"] < 0.9 * tight[""].metrics[1]["ttft_s"]
@@ -56,7 +56,7 @@ def test_room_that_is_never_filled_limits_nothing(rows: list[Known]) -> None:
 
 
 def test_the_table_has_all_rows_and_those_that_move(
-    rows: list[Known], found: dict[str, Ablation]
+    rows: list[PreparedRow], found: dict[str, Ablation]
 ) -> None:
     lines = table(rows, list(found.values()))
     assert len(lines) == 2 + len(found)

@@ -6,17 +6,17 @@ import pytest
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import read
-from roofline.bench.end_to_end.comparing import SPREAD_OF, Figure, compare, statistics
+from roofline.bench.end_to_end.comparing import SPREAD_OF, ComparedFigure, compare, statistics
 from roofline.bench.end_to_end.evidence import bounds, poor
 from roofline.bench.end_to_end.predicting import end_to_end, prepared
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from tests.bench.end_to_end.test_cases import GOOD
 
 KEYS = [(metric, "mean") for metric in SPREAD_OF]
 
 
 @pytest.fixture(scope="module")
-def known() -> Known:
+def known() -> PreparedRow:
     rows, _ = read(pd.DataFrame([GOOD]))
     (found,), _ = prepared(rows)
     return found
@@ -37,7 +37,7 @@ def test_a_run_is_predicted_as_its_row_is() -> None:
         assert figure.end(1.0) == pytest.approx(whole.metrics[name].high[0])
 
 
-def test_percentiles_have_no_interval_and_are_in_order(known: Known) -> None:
+def test_percentiles_have_no_interval_and_are_in_order(known: PreparedRow) -> None:
     names = ["p1", "p50", "p90", "p99"]
     wanted = [("ttft_s", name) for name in names] + [("latency_s", name) for name in names]
     (found,), _ = compare(pd.DataFrame([GOOD]), [dict.fromkeys(wanted, 0.1)])
@@ -48,7 +48,7 @@ def test_percentiles_have_no_interval_and_are_in_order(known: Known) -> None:
         assert [figure.inside is None for figure in mine] == [True, False, True, True]
 
 
-def test_every_metric_agrees_with_the_others(known: Known) -> None:
+def test_every_metric_agrees_with_the_others(known: PreparedRow) -> None:
     logs, _ = profiles.load()
     found = statistics(known, logs, KEYS)
     tokens = found["requests_s", "mean"] * np.array([1024.0, 128.0])
@@ -98,14 +98,14 @@ def test_what_cannot_be_predicted_says_why() -> None:
 
 
 def test_an_error_is_of_the_measured_figure() -> None:
-    figure = Figure("tpot_s", "mean", 2.0, 3.0, 0.1)
+    figure = ComparedFigure("tpot_s", "mean", 2.0, 3.0, 0.1)
     assert figure.error == pytest.approx(0.5)
     assert figure.ratio == pytest.approx(2 / 3)
     assert figure.inside is False
-    assert Figure("tpot_s", "mean", 3.0, 3.0, 0.1).inside is True
+    assert ComparedFigure("tpot_s", "mean", 3.0, 3.0, 0.1).inside is True
 
 
-def test_bounds_are_the_datasheets(known: Known) -> None:
+def test_bounds_are_the_datasheets(known: PreparedRow) -> None:
     """70 G parameters of 2 B on four H100: 141 GB / 4 / 3.35 TB/s, and 2 FLOP each for a prompt."""
     found = bounds(known)
     assert found.token == pytest.approx(141e9 / 4 / 3.35e12, rel=0.03)
@@ -113,7 +113,7 @@ def test_bounds_are_the_datasheets(known: Known) -> None:
     assert found.together > found.token
 
 
-def test_no_prediction_beats_its_bounds(known: Known) -> None:
+def test_no_prediction_beats_its_bounds(known: PreparedRow) -> None:
     logs, _ = profiles.load()
     found = statistics(known, logs, KEYS)
     limit = bounds(known)
@@ -122,7 +122,7 @@ def test_no_prediction_beats_its_bounds(known: Known) -> None:
     assert found["output_tok_s", "mean"] < 16 / limit.together
 
 
-def test_kernels_of_a_device_that_nobody_measured_are_poor(known: Known) -> None:
+def test_kernels_of_a_device_that_nobody_measured_are_poor(known: PreparedRow) -> None:
     rows, _ = read(pd.DataFrame([GOOD | {"gpu": "mi300x", "n_gpus": 8, "tp": 8}]))
     (other,), _ = prepared(rows)
     far, near = poor(other, prefill=False), poor(known, prefill=False)

@@ -11,7 +11,7 @@ from roofline.bench.end_to_end.driving import driver, reading, traffic_of, unsur
 from roofline.bench.end_to_end.replay import known
 from roofline.cost.engine_costs import NO_ENGINE
 from roofline.records import replace
-from roofline.serving.traffic.lengths import Constant, Uniform
+from roofline.serving.traffic.lengths import ConstantLength, Uniform
 from roofline.serving.traffic.traffic import Bursty, Closed, Even, Poisson
 from tests.bench.end_to_end.synthetic import CASE, lawful, row
 
@@ -35,7 +35,7 @@ def test_lengths_are_drawn_as_the_source_draws_them_and_always_alike() -> None:
 
 def test_equal_lengths_are_the_nominal_ones_and_never_empty() -> None:
     traffic = traffic_of(row(isl=7.0, osl=1.0, lengths=(0.2, 0.2)))
-    assert (traffic.prompt, traffic.output) == (Constant(1), Constant(1))
+    assert (traffic.prompt, traffic.output) == (ConstantLength(1), ConstantLength(1))
     traffic = traffic_of(row(isl=1000.0, osl=10.0, lengths=(0.5, 1.5)))
     assert (traffic.prompt, traffic.output) == (Uniform(500, 1500), Uniform(5, 15))
 
@@ -69,12 +69,12 @@ def test_prompts_of_the_labs_template_come_again() -> None:
     asked = row(isl=2000.0, osl=100.0, batch=16.0, family="nvidia-dynamo-lab", **SILENT)
     traffic = traffic_of(asked)
     assert (traffic.pool, traffic.requests) == (100, 320)
-    assert (traffic.prompt, traffic.output) == (Constant(2000), Constant(100))
+    assert (traffic.prompt, traffic.output) == (ConstantLength(2000), ConstantLength(100))
     older = replace(asked, isl=2048.0)
     assert (unsure(asked), unsure(older), unsure(replace(asked, mode="static_batch"))) == (
         True, False, False,
     )  # fmt: skip
-    assert (traffic_of(older).pool, traffic_of(older).prompt) == (0, Constant(2048))
+    assert (traffic_of(older).pool, traffic_of(older).prompt) == (0, ConstantLength(2048))
     assert traffic_of(replace(asked, requests=32.0)).requests == 32
     again = known(asked).served(known(asked).prices(NO_ENGINE))
     assert np.median(again.ttft_s[160:]) < 0.5 * np.median(

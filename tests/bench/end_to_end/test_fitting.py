@@ -18,7 +18,7 @@ from roofline.bench.end_to_end.fitting import (
     residuals,
 )
 from roofline.bench.end_to_end.metrics import PLACE, predictions
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.cost.work import Array
 from roofline.hardware.engine import engine
 from roofline.records import replace
@@ -30,7 +30,7 @@ PLANTED = {"vllm-sync.step_s": 1.2e-3, "vllm-sync.sequence_s": 3.2e-5, "vllm-syn
 """One to two standard deviations of the priors away."""
 
 
-def rows(logs: Array, noise: float = 0.0, each: int = 12, apart: float = 0.0) -> list[Known]:
+def rows(logs: Array, noise: float = 0.0, each: int = 12, apart: float = 0.0) -> list[PreparedRow]:
     """Rows of several networks as those constants make them."""
     random = np.random.default_rng(5)
     found = []
@@ -51,7 +51,7 @@ def rows(logs: Array, noise: float = 0.0, each: int = 12, apart: float = 0.0) ->
     return found
 
 
-def fitted(some: list[Known]) -> tuple[Array, Array]:
+def fitted(some: list[PreparedRow]) -> tuple[Array, Array]:
     """Constants of a search that goes on once from where it ended: more gain a ten-thousandth."""
     near, _ = fit(some, linear(some, cells(some)))
     near, spread = fit(some, near)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roofline.bench.end_to_end.given import GivenRuns, given_runs, table
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.errors import InputError
 from tests.bench.end_to_end.test_learning import LOADS, at, planted
 
@@ -16,12 +16,12 @@ DRAWN: dict[str, Any] = {"isl": 1000, "osl": 100, "length_low": 0.9, "length_hig
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Known]:
+def rows() -> list[PreparedRow]:
     return planted(SLOW, at(LOADS, **DRAWN))
 
 
 @pytest.fixture(scope="module")
-def found(rows: list[Known]) -> GivenRuns:
+def found(rows: list[PreparedRow]) -> GivenRuns:
     (only,) = given_runs(rows)
     return only
 
@@ -35,7 +35,7 @@ def test_three_runs_tell_most_of_what_others_of_a_deployment_take(found: GivenRu
 
 
 @pytest.mark.slow
-def test_what_is_given_is_not_scored(rows: list[Known], found: GivenRuns) -> None:
+def test_what_is_given_is_not_scored(rows: list[PreparedRow], found: GivenRuns) -> None:
     """Five of eight are left whichever come first, and those with fewer are left out."""
     (again,) = given_runs(rows[::-1])
     assert np.array_equal(again.learnt["tpot_s"], found.learnt["tpot_s"])
@@ -44,7 +44,7 @@ def test_what_is_given_is_not_scored(rows: list[Known], found: GivenRuns) -> Non
 
 
 @pytest.mark.slow
-def test_other_releases_are_other_deployments(rows: list[Known]) -> None:
+def test_other_releases_are_other_deployments(rows: list[PreparedRow]) -> None:
     new = planted(SLOW, at(LOADS[:5], **DRAWN, version="0.12.1"))
     assert [each.runs for each in given_runs([*rows, *new])] == [5]
 
@@ -59,6 +59,6 @@ def test_the_table_names_deployments_and_has_a_line_of_all(found: GivenRuns) -> 
     assert not any("as a source says" in line for line in lines)
 
 
-def test_two_runs_are_too_few(rows: list[Known]) -> None:
+def test_two_runs_are_too_few(rows: list[PreparedRow]) -> None:
     with pytest.raises(InputError, match="too few"):
         given_runs(rows, 2)

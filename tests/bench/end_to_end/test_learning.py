@@ -10,11 +10,11 @@ import pytest
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import METRICS, read
-from roofline.bench.end_to_end.learning import Learnt, learn
+from roofline.bench.end_to_end.learning import LearntConstants, learn
 from roofline.bench.end_to_end.metrics import PLACE, predictions
 from roofline.bench.end_to_end.predicting import prepared
-from roofline.bench.end_to_end.profiles import Told
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.profiles import ProfileEvidence
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError
@@ -26,7 +26,7 @@ BASE: dict[str, Any] = GOOD | {"model": "meta-llama/Llama-3.1-8B", "n_gpus": 1, 
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-def planted(changes: dict[str, float], rows: list[dict[str, Any]]) -> list[Known]:
+def planted(changes: dict[str, float], rows: list[dict[str, Any]]) -> list[PreparedRow]:
     """Runs measured as a profile with other constants has them."""
     logs, _ = profiles.load()
     logs = logs.copy()
@@ -47,16 +47,16 @@ def at(loads: tuple[int, ...], **changes: Any) -> list[dict[str, Any]]:
 
 
 @cache
-def learnt(runs: int, **changes: float) -> Learnt:
+def learnt(runs: int, **changes: float) -> LearntConstants:
     """Constants learnt from so many runs of one deployment; made once."""
     return learn(planted(changes, at(LOADS[:runs])))
 
 
-def constant(found: Learnt, name: str) -> float:
+def constant(found: LearntConstants, name: str) -> float:
     return next(each.after / each.before for each in found.moved if each.name == name)
 
 
-def errors(found: Learnt) -> tuple[float, float]:
+def errors(found: LearntConstants) -> tuple[float, float]:
     return found.scores[-1].shipped, found.scores[-1].held
 
 
@@ -128,7 +128,7 @@ def test_spreads_are_shrunk_towards_those_shipped() -> None:
 @pytest.mark.slow
 def test_a_learnt_profile_goes_before_the_shipped_one(tmp_path: Any) -> None:
     found = learnt(len(LOADS), **slower())
-    told = Told(found.runs, "0", "own runs", (), found.spreads)
+    told = ProfileEvidence(found.runs, "0", "own runs", (), found.spreads)
     path = profiles.write("vllm", found.logs, found.sd, told, tmp_path / "vllm.yaml")
     logs, spreads = profiles.load(path)
     shipped, _ = profiles.load()

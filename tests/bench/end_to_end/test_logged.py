@@ -10,7 +10,7 @@ import pytest
 
 from roofline.api.learning import _logged_by
 from roofline.bench.end_to_end import profiles
-from roofline.bench.end_to_end.learning import Moved
+from roofline.bench.end_to_end.learning import ConstantChange
 from roofline.bench.end_to_end.logged import (
     BEYOND,
     FEWEST_CELLS,
@@ -23,7 +23,7 @@ from roofline.cost.engine_costs import EngineCosts, LoggedRange
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.interop.engine_logs import EngineLog, read_logs
-from roofline.interop.results import Given
+from roofline.interop.results import RunOptions
 from roofline.records import replace
 from tests.interop.engine_logs.simulated import (
     Planted,
@@ -35,7 +35,7 @@ from tests.interop.engine_logs.simulated import (
     written,
 )
 
-GIVEN = Given(model="llama-3.1-8b", gpu="h100-sxm", gpus=1)
+GIVEN = RunOptions(model="llama-3.1-8b", gpu="h100-sxm", gpus=1)
 LINES = {"vllm": vllm_lines, "sglang": sglang_lines, "trtllm": trtllm_lines}
 SLOWER = Planted(factor=1.2, step_s=1e-3)
 
@@ -63,7 +63,7 @@ def learnt_by(logs: dict[str, EngineLog]) -> Callable[[str], LearntLog]:
     return cache(lambda engine: learnt(logs[engine]))
 
 
-def moved(found: LearntLog, name: str) -> Moved:
+def moved(found: LearntLog, name: str) -> ConstantChange:
     return next(each for each in found.learnt.moved if each.name == name)
 
 
@@ -178,7 +178,7 @@ def test_intervals_widen_over_an_octave_beyond_the_log() -> None:
 def test_the_range_is_kept_in_the_file(tmp_path: Path) -> None:
     logs, _ = profiles.load()
     logged = LoggedRange((1, 64), (500, 2000), (500, 64_000), 0.04, "a deployment")
-    told = profiles.Told(9, "0", "a log", (), {}, logged)
+    told = profiles.ProfileEvidence(9, "0", "a log", (), {}, logged)
     path = profiles.write("vllm", logs, np.zeros(len(logs)), told, tmp_path / "own.yaml")
     own = profiles.profile_of(engine_named("vllm"), path)
     assert own.logged == logged

@@ -6,13 +6,13 @@ import pytest
 from roofline.bench.end_to_end import metrics
 from roofline.bench.end_to_end.fitting import priors
 from roofline.bench.end_to_end.metrics import PLACE, predictions, predictions_at
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.cost.work import Array
 from roofline.records import replace
 from tests.bench.end_to_end.synthetic import CASE, lawful
 
 
-def rows() -> list[Known]:
+def rows() -> list[PreparedRow]:
     return [
         replace(each, row=replace(each.row, case=replace(CASE, network=network)))
         for network in ("llama-3.1-8b", "phi-4")

@@ -9,7 +9,7 @@ from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES, SHARED
 from roofline.bench.end_to_end.fitting import priors
 from roofline.bench.end_to_end.metrics import NAMES, PLACE
-from roofline.bench.end_to_end.profiles import EngineFile, ErrorFile, Told
+from roofline.bench.end_to_end.profiles import EngineFile, ErrorFile, ProfileEvidence
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.serving_engine import UNKNOWN
 from roofline.schema import quantity, read, validate
@@ -17,7 +17,9 @@ from roofline.schema import quantity, read, validate
 HELD = ErrorFile(
     mode="static_batch", metric="latency_s", rows=30, median=0.08, mean=0.1, p90=0.2, inside=0.81
 )
-TOLD = Told(30, "0123456789abcdef", "rows of a test", (HELD,), {("vllm", "static_batch"): 0.1})
+TOLD = ProfileEvidence(
+    30, "0123456789abcdef", "rows of a test", (HELD,), {("vllm", "static_batch"): 0.1}
+)
 SHIPPED = [*PROFILES, SHARED]
 
 

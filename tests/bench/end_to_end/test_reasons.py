@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from roofline.bench.end_to_end.comparing import Compared, compare
+from roofline.bench.end_to_end.comparing import RunComparison, compare
 from roofline.bench.end_to_end.evidence import bounds
 from roofline.bench.end_to_end.rules import RULES, Reason, reason
 from tests.bench.end_to_end.test_cases import GOOD
@@ -23,14 +23,16 @@ Factors = Mapping[str, float]
 
 
 @cache
-def predicted(changes: tuple[tuple[str, Any], ...]) -> Compared:
+def predicted(changes: tuple[tuple[str, Any], ...]) -> RunComparison:
     frame = pd.DataFrame([BASE | dict(changes)])
     (found,), refused = compare(frame, [{(name, "mean"): 1.0 for name in METRICS}])
     assert not refused
     return found
 
 
-def runs(*planted: Factors | Callable[[Compared], Factors], **changes: Any) -> list[Compared]:
+def runs(
+    *planted: Factors | Callable[[RunComparison], Factors], **changes: Any
+) -> list[RunComparison]:
     """Runs at 1, 4, 16, 64… clients, measured as predicted but for the factors planted."""
     out = []
     for power, factors in enumerate(planted):
@@ -49,13 +51,13 @@ def runs(*planted: Factors | Callable[[Compared], Factors], **changes: Any) -> l
     return out
 
 
-def have(run: Compared, metric: str) -> float:
+def have(run: RunComparison, metric: str) -> float:
     figure = run.get(metric)
     assert figure is not None
     return figure.predicted
 
 
-def why(metric: str, found: list[Compared], place: int = -1) -> Reason:
+def why(metric: str, found: list[RunComparison], place: int = -1) -> Reason:
     figure = found[place].get(metric)
     assert figure is not None
     said = reason(figure, found[place], found)
@@ -90,7 +92,7 @@ def test_a_text_has_the_error_of_the_table() -> None:
 
 
 def test_the_same_run_twice_is_no_other_load() -> None:
-    def later(run: Compared) -> Factors:
+    def later(run: RunComparison) -> Factors:
         return {"ttft_s": 1 + 0.3 / have(run, "ttft_s"), "tpot_s": 1 + 0.006 / have(run, "tpot_s")}
 
     (run,) = runs(later)
@@ -101,7 +103,7 @@ def test_the_same_run_twice_is_no_other_load() -> None:
 
 
 def test_faster_than_the_datasheet_is_another_scenario() -> None:
-    def impossible(run: Compared) -> Factors:
+    def impossible(run: RunComparison) -> Factors:
         return {"tpot_s": 0.9 * bounds(run.known).token / have(run, "tpot_s")}
 
     said = why("tpot_s", runs(impossible))
@@ -131,7 +133,7 @@ def test_a_latency_follows_from_its_gaps() -> None:
 
 
 def test_a_throughput_that_stops_growing_is_a_cap() -> None:
-    def flat(run: Compared) -> Factors:
+    def flat(run: RunComparison) -> Factors:
         """As at 16 clients, and the others wait for their turn: all 64 are in flight."""
         before = predicted((("batch", 16),))
         rate, gap = have(before, "output_tok_s"), have(before, "tpot_s")
@@ -188,7 +190,7 @@ def test_first_tokens_late_at_a_high_rate_wait_for_what_is_in_flight() -> None:
 
 
 def test_first_tokens_late_by_the_same_time_at_any_load_are_the_front_end() -> None:
-    def later(run: Compared) -> Factors:
+    def later(run: RunComparison) -> Factors:
         return {"ttft_s": 1 + 0.3 / have(run, "ttft_s")}
 
     found = runs(later, later, later)
@@ -199,7 +201,7 @@ def test_first_tokens_late_by_the_same_time_at_any_load_are_the_front_end() -> N
 
 
 def test_tokens_late_by_the_same_time_are_the_engines_step() -> None:
-    def later(run: Compared) -> Factors:
+    def later(run: RunComparison) -> Factors:
         return {"tpot_s": 1 + 0.006 / have(run, "tpot_s")}
 
     said = why("tpot_s", runs(later, later, later, later), 0)

@@ -21,7 +21,7 @@ import pytest
 from roofline.bench.gpu import cublaslt
 from roofline.bench.gpu import device as device_module
 from roofline.bench.gpu import environment as environment_module
-from roofline.bench.gpu.compiling import Compiled
+from roofline.bench.gpu.compiling import CompiledProgram
 from roofline.bench.gpu.launch import Program
 from tests.bench.gpu.fake_lt import FakeLt
 from tests.bench.gpu.fake_nccl import fake_nccl
@@ -187,10 +187,10 @@ class FakeModule:
 _PROGRAMS: dict[bytes, Program] = {}
 
 
-def _compiled(program: Program, architecture: int) -> Compiled:
+def _compiled(program: Program, architecture: int) -> CompiledProgram:
     cubin = f"{program}{architecture}".encode()
     _PROGRAMS[cubin] = program
-    return Compiled(cubin, "")
+    return CompiledProgram(cubin, "")
 
 
 class FakeDevice:

@@ -17,8 +17,8 @@ from roofline.bench.calibrations import find as find_profile
 from roofline.bench.forms import columns, form_of, needed
 from roofline.bench.gpu.backend import SPAN_S
 from roofline.bench.planner import plan
-from roofline.bench.probe import Loaded, Point, find, points, probes
-from roofline.bench.profile import Fitted, profile, text, write
+from roofline.bench.probe import LoadedProbe, ProbePoint, find, points, probes
+from roofline.bench.profile import FittedProbe, profile, text, write
 from roofline.bench.published import of_run
 from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
@@ -33,7 +33,7 @@ from tests.bench.probes import measurement
 from tests.cases import cases
 
 
-def thinned(name: str, most: int = 80) -> Loaded:
+def thinned(name: str, most: int = 80) -> LoadedProbe:
     """A shipped probe with fewer values on its longest axis."""
     entry = find(name)
     axes = dict(entry.probe.axes)
@@ -45,13 +45,13 @@ def thinned(name: str, most: int = 80) -> Loaded:
 
 def measured(
     folder: Path, names: Sequence[str], budget_s: float = 30.0, most: int = 80
-) -> campaign.Run:
+) -> campaign.CampaignRun:
     with campaign.place("cupy") as where:
         chosen = [thinned(name, most) for name in names]
         return campaign.measure(where, chosen, budget_s, folder, lambda *_: None)
 
 
-def fitted(run: campaign.Run) -> dict[str, Fitted]:
+def fitted(run: campaign.CampaignRun) -> dict[str, FittedProbe]:
     found, _ = fit_records(run.records, of_run(run.records.header.environment))
     return {each.probe: each for each in found}
 
@@ -139,7 +139,7 @@ def test_collectives_of_eight_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     published = of_run(run.records.header.environment)
     made = profile(run.records, list(found.values()), published)
     row = run.records.of("all-reduce")[17]
-    told = predict(made, [(Point(find("all-reduce").probe, row.at, "warm"), 2.0)])
+    told = predict(made, [(ProbePoint(find("all-reduce").probe, row.at, "warm"), 2.0)])
     assert told.seconds == pytest.approx(2.0 * row.median.value, rel=0.02)
     largest = max(run.records.of("send-recv"), key=lambda row: row.at["payload"])
     assert largest.median.value > largest.at["payload"] / H100.link_bytes_per_s
@@ -162,7 +162,7 @@ def test_a_profile_is_written_and_found_again_and_predicts_the_same(
     assert again.rates["fp8"] == pytest.approx(2.0 * again.rates["bf16"], rel=1e-3)
     assert again.machine.l2_bytes_per_s == pytest.approx(made.machine.l2_bytes_per_s, rel=1e-4)
     for row in run.records.rows[::7]:
-        point = Point(find(row.probe).probe, row.at, "cold" if row.state == "cold" else "warm")
+        point = ProbePoint(find(row.probe).probe, row.at, "cold" if row.state == "cold" else "warm")
         told = predict(again, [(point, 1.0)])
         assert told.seconds == pytest.approx(row.median.value, rel=0.03)
         assert told.basis == "interpolated"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roofline.bench.gpu import cublaslt
-from roofline.bench.gpu.cublaslt import TYPES, Arithmetic, Choice, Product
+from roofline.bench.gpu.cublaslt import TYPES, AlgorithmChoice, Arithmetic, LinearProduct
 from roofline.errors import InputError, MissingEnvironmentError
 from tests.bench.gpu.fake_gpu import FakeGpu, installed
 from tests.bench.gpu.planted import seconds
@@ -27,7 +27,7 @@ def library() -> None:
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("arithmetic", TYPES)
 def test_every_arithmetic_has_descriptors(arithmetic: Arithmetic) -> None:
-    product = Product(arithmetic, 16, 4096, 1024)
+    product = LinearProduct(arithmetic, 16, 4096, 1024)
     assert product.shape == (16, 4096, 1024)
     product.close()
 
@@ -36,7 +36,7 @@ def test_every_arithmetic_has_descriptors(arithmetic: Arithmetic) -> None:
 @pytest.mark.parametrize("arithmetic", TYPES)
 def test_a_batch_has_descriptors(arithmetic: Arithmetic) -> None:
     """The library holds the size of an attribute against its own: a wrong number is refused."""
-    Product(arithmetic, 16, 4096, 1024, batch=8).close()
+    LinearProduct(arithmetic, 16, 4096, 1024, batch=8).close()
 
 
 @pytest.mark.usefixtures("library")
@@ -45,18 +45,18 @@ def test_the_library_tells_its_version() -> None:
 
 
 def test_a_choice_is_laid_out_as_in_the_header() -> None:
-    assert ctypes.sizeof(Choice) == 64 + 8 + 4 + 4 + 16
+    assert ctypes.sizeof(AlgorithmChoice) == 64 + 8 + 4 + 4 + 16
 
 
 @pytest.mark.parametrize("arithmetic", ["fp8", "fp8_block", "int8"])
 def test_odd_widths_are_refused_where_the_hardware_has_none(arithmetic: Arithmetic) -> None:
     with pytest.raises(InputError, match="cannot have n = 24"):
-        Product(arithmetic, 16, 24, 64)
+        LinearProduct(arithmetic, 16, 24, 64)
 
 
 def test_rows_with_scales_of_blocks_come_in_fours() -> None:
     with pytest.raises(InputError, match="cannot have m = 18"):
-        Product("fp8_block", 18, 32, 128)
+        LinearProduct("fp8_block", 18, 32, 128)
 
 
 def test_a_library_without_scales_of_blocks_is_one_sentence(
@@ -70,14 +70,14 @@ def test_a_library_without_scales_of_blocks_is_one_sentence(
         lambda made, name, *rest: 7 if name == 31 else known(made, name, *rest),
     )
     with pytest.raises(InputError, match=r"cuBLASLt 13\.1\.0 has no scales of blocks"):
-        Product("fp8_block", 16, 32, 128)
+        LinearProduct("fp8_block", 16, 32, 128)
     assert library.made == {}
 
 
 def test_a_type_without_a_product_is_refused() -> None:
     unknown: Any = "fp4"
     with pytest.raises(InputError, match="no product in fp4"):
-        Product(unknown, 16, 16, 64)
+        LinearProduct(unknown, 16, 16, 64)
 
 
 def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ import pytest
 from roofline.bench.gpu import cublaslt
 from roofline.bench.gpu import device as device_module
 from roofline.bench.gpu.attention import prefill_attention
-from roofline.bench.gpu.compiling import Compiled
-from roofline.bench.gpu.device import Device, Sku, describe
+from roofline.bench.gpu.compiling import CompiledProgram
+from roofline.bench.gpu.device import CudaDevice, Sku, describe
 from roofline.bench.gpu.kernels import nothing, stream
 from roofline.bench.gpu.nvml import Board
 
@@ -60,14 +60,14 @@ def array(address: int, *shape: int) -> Any:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(
-        device_module, "compiled", lambda program, arch: Compiled(f"{arch}".encode(), "")
+        device_module, "compiled", lambda program, arch: CompiledProgram(f"{arch}".encode(), "")
     )
     return Driver()
 
 
 def test_arrays_are_passed_as_addresses_and_numbers_keep_their_width(driver: Driver) -> None:
     words = array(4096, 40), array(8192, 40)
-    Device(driver.cupy, SKU).run(*stream("copy_stream", *words, multiprocessors=132))
+    CudaDevice(driver.cupy, SKU).run(*stream("copy_stream", *words, multiprocessors=132))
     ((name, grid, block, arguments, shared),) = driver.calls
     assert (name, grid, block, shared) == ("copy_stream", (528, 1, 1), (512, 1, 1), 0)
     assert arguments == (4096, 8192, 10)
@@ -75,7 +75,7 @@ def test_arrays_are_passed_as_addresses_and_numbers_keep_their_width(driver: Dri
 
 
 def test_a_kernel_is_loaded_once_for_the_device_it_runs_on(driver: Driver) -> None:
-    gpu = Device(driver.cupy, SKU)
+    gpu = CudaDevice(driver.cupy, SKU)
     for _ in range(3):
         gpu.run(*nothing())
     assert driver.loaded == [b"90"]
@@ -85,7 +85,7 @@ def test_a_kernel_is_loaded_once_for_the_device_it_runs_on(driver: Driver) -> No
 def test_a_kernel_is_allowed_the_shared_memory_that_it_asks_for(driver: Driver) -> None:
     query, cache = array(0, 1, 128, 8, 128), array(0, 1, 128, 2, 128)
     (launch,) = prefill_attention(query, cache, cache, query, element="bf16")
-    Device(driver.cupy, SKU).run(launch)
+    CudaDevice(driver.cupy, SKU).run(launch)
     assert driver.shared == {"prefill_attention": launch.shared_bytes}
 
 
@@ -93,7 +93,7 @@ def test_measurements_say_where_they_were_made(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cublaslt, "version", lambda: "13.1.0")
-    said = describe(Device(driver.cupy, SKU), BOARD, "tiny", "files/tiny.yaml")
+    said = describe(CudaDevice(driver.cupy, SKU), BOARD, "tiny", "files/tiny.yaml")
     assert said["machine"] == "tiny"
     assert said["title"] == "Tiny GPU"
     assert said["datasheet"] == "files/tiny.yaml"

@@ -16,8 +16,8 @@ import pytest
 
 from roofline.bench import campaign
 from roofline.bench.engine import AFTER, LOST, SPENT
-from roofline.bench.planner import Plan, plan
-from roofline.bench.probe import Loaded, find, points, probes
+from roofline.bench.planner import ProbePlan, plan
+from roofline.bench.probe import LoadedProbe, find, points, probes
 from roofline.records import replace
 from tests.bench.gpu.fake_gpu import FakeDriverError, FakeGpu, installed
 from tests.bench.gpu.fake_nvml import NvmlError
@@ -74,13 +74,15 @@ class Faults:
         return True
 
 
-def alone(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> list[Loaded]:
+def alone(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> list[LoadedProbe]:
     """Probes, on the clock of that GPU."""
     monkeypatch.setattr(time, "perf_counter", lambda: gpu.now)
     return [find(name) for name in NAMES]
 
 
-def measured(chosen: list[Loaded], gpu: FakeGpu, budget_s: float, folder: Path) -> campaign.Run:
+def measured(
+    chosen: list[LoadedProbe], gpu: FakeGpu, budget_s: float, folder: Path
+) -> campaign.CampaignRun:
     def told(*_: Any) -> None:
         gpu.now += HOST_S
 
@@ -171,9 +173,9 @@ def test_a_campaign_takes_the_time_that_was_planned(
     }
     installed(monkeypatch, gpu, **limit)
     monkeypatch.setattr(time, "perf_counter", lambda: gpu.now)
-    plans: list[Plan] = []
+    plans: list[ProbePlan] = []
 
-    def planned(*arguments: Any) -> Plan:
+    def planned(*arguments: Any) -> ProbePlan:
         plans.append(plan(*arguments))
         return plans[-1]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roofline.bench.gpu.kernels import BLOCK
-from roofline.bench.gpu.launch import Launch, Step
+from roofline.bench.gpu.launch import Launch, LibraryCall
 from roofline.bench.gpu.narrow_experts import (
     BLOCK_MIXTURES,
     ends,
@@ -60,7 +60,7 @@ def test_conversions_are_the_projects_and_products_a_library_s(name: str) -> Non
     probe = find(name).probe
     assert probe.kernels is not None
     found = probe.kernels(SKU, **made(probe, at))
-    assert [type(call) for call in found] == [Launch, Step, Launch, Step]
+    assert [type(call) for call in found] == [Launch, LibraryCall, Launch, LibraryCall]
     kernel = "quantise_blocks" if name.endswith("block") else "quantise"
     assert [call.kernel for call in found if isinstance(call, Launch)] == [kernel] * 2
 

@@ -10,7 +10,7 @@ from roofline.bench import campaign
 from roofline.bench.gpu import cublaslt, environment
 from roofline.bench.gpu.launch import Multiply
 from roofline.bench.gpu.libraries import products
-from roofline.bench.probe import Point, find, points
+from roofline.bench.probe import ProbePoint, find, points
 from roofline.errors import InputError, MissingEnvironmentError, RooflineError, UnknownNameError
 from tests.bench.gpu.fake_gpu import FakeArray, FakeGpu, installed
 from tests.bench.gpu.fake_nvml import NvmlError
@@ -137,7 +137,7 @@ def test_a_gpu_is_chosen_where_there_is_one(monkeypatch: pytest.MonkeyPatch, gpu
     assert reason.startswith("no GPU is measured: there is no CUDA device; ")
 
 
-def refusal(point: Point) -> str:
+def refusal(point: ProbePoint) -> str:
     with campaign.place("cupy") as where:
         return where.backend.refusal(point)
 
@@ -153,7 +153,7 @@ def test_points_that_a_device_cannot_run_say_what_it_lacks(
     assert refusal(first["gemm-fp8"]) == "this device has no fp8 arithmetic"
     assert refusal(first["gemm-bf16"]) == ""
     reduce = find("all-reduce").probe
-    two, four = (Point(reduce, {"ranks": n, "payload": 1024}, "warm") for n in (2, 4))
+    two, four = (ProbePoint(reduce, {"ranks": n, "payload": 1024}, "warm") for n in (2, 4))
     assert refusal(two) == ""
     assert refusal(four) == "it takes 4 GPUs, there are 2"
     gpu.module.cuda.nccl.available = False

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roofline.bench.backend import Sizes, bytes_of
-from roofline.bench.gpu.launch import Step
+from roofline.bench.gpu.launch import LibraryCall
 from roofline.bench.gpu.recurrent_states import decays, strengths
 from roofline.bench.probe import find, points
 from roofline.cost.kernels import recurrent
@@ -68,7 +68,7 @@ def test_nothing_is_imported_before_a_step_runs(name: str) -> None:
     assert probe.kernels is not None
     point = min(points(probe), key=lambda point: held(name, dict(point.at)))
     (call,) = probe.kernels(SKU, **made(probe, point.at))
-    assert isinstance(call, Step)
+    assert isinstance(call, LibraryCall)
 
 
 def test_kernels_are_tuned_once_for_each_number_of_heads() -> None:

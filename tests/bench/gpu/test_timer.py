@@ -10,7 +10,7 @@ import pytest
 from roofline.bench.backend import Backend, CaptureError
 from roofline.bench.engine import samples
 from roofline.bench.gpu.backend import CupyBackend, Graphs
-from roofline.bench.gpu.device import Device, Sku
+from roofline.bench.gpu.device import CudaDevice, Sku
 from roofline.bench.stopping import Samples, Stop, median, sample
 
 
@@ -138,7 +138,7 @@ def place(cupy: FakeCupy) -> Backend:
     """Timer of a device without libraries, whose driver holds nothing down."""
     missing: Any = None
     free: Any = SimpleNamespace(slowed=tuple)
-    device = Device(cupy, Sku(90, 132, 80e9, 1.0))
+    device = CudaDevice(cupy, Sku(90, 132, 80e9, 1.0))
     return CupyBackend(device, Graphs(cupy), missing, missing, free, 1.0, span_s=50e-6)
 
 

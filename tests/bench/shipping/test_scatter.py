@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.bench.shipping.files import entries
 from roofline.bench.shipping.making import filed, meant
 from roofline.bench.shipping.scatter import (
@@ -28,7 +28,7 @@ ROWS: Final = 4000
 SPREAD: Final = 0.1
 
 
-def group(noise: float, rows: int = ROWS) -> Group:
+def group(noise: float, rows: int = ROWS) -> RowGroup:
     """Times that grow as a power of m, with noise in their logarithm; m in steps of a quarter."""
     m = np.tile(2.0 ** np.arange(0.0, 10.0, 0.25), rows // 40)
     n = np.repeat(np.arange(1.0, rows // 40 + 1.0), 40)
@@ -38,7 +38,7 @@ def group(noise: float, rows: int = ROWS) -> Group:
     families = n.astype(np.int64)
     places = np.arange(rows)
     form = GEMM["bfloat16"]
-    return Group({"gpu": "h100-sxm"}, form, H100, dims, measured, families, places, "bf16")
+    return RowGroup({"gpu": "h100-sxm"}, form, H100, dims, measured, families, places, "bf16")
 
 
 def test_scatter_is_the_noise_of_one_row() -> None:

@@ -8,15 +8,15 @@ import pytest
 
 from roofline.bench.columns import prepared
 from roofline.bench.held_out import coverage, errors
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import RowGroup
 from roofline.bench.predictors import shipped
 from roofline.bench.shipping import files
 from roofline.bench.shipping.files import pack, unpack
 from roofline.bench.shipping.making import FILES
 from roofline.bench.validation import READERS
-from roofline.cost.calibration.kernel import MEASURED, Label
+from roofline.cost.calibration.kernel import MEASURED, FitLabel
 from roofline.cost.kernels.form import machine, octaves, waves_of
-from roofline.cost.kernels.residual import FINEST, Branches, value
+from roofline.cost.kernels.residual import FINEST, DecisionTrees, value
 from roofline.errors import DocumentError
 from roofline.hardware.catalog import gpu
 from roofline.records import replace
@@ -110,7 +110,7 @@ def test_trees_are_stored_as_they_are(step: float, far: float) -> None:
     columns = random.integers(0, 2, (50, 4))
     leaves = np.asarray(random.integers(-128, 128, (50, 16)) * step, dtype=np.float64)
     leaves[7, 3] += far
-    grown = Branches(columns, bounds[columns, random.integers(0, 3, (50, 4))], leaves)
+    grown = DecisionTrees(columns, bounds[columns, random.integers(0, 3, (50, 4))], leaves)
     assert kernel.model.residual is not None
     residual = kernel.model.residual._replace(branches=grown)
     packed = pack(kernel._replace(model=replace(kernel.model, residual=residual)))
@@ -148,7 +148,7 @@ def test_a_damaged_archive_is_one_error(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("label", EVERY[::450])
 def test_a_fit_that_is_kept_is_that_of_the_archive(
-    label: Label, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    label: FitLabel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path))
     fits = [unpack(label, files.stored(label)), files.fit_of.__wrapped__(label)]
@@ -175,7 +175,7 @@ def test_a_fit_that_is_kept_goes_with_its_archive(
         files.fit_of.__wrapped__(label)
 
 
-def groups(kind: str) -> list[Group]:
+def groups(kind: str) -> list[RowGroup]:
     (name,) = FILES[kind]
     rows = measured(name.removeprefix("v2/"))
     return list(READERS[kind](prepared(kind, rows, "")[0]))

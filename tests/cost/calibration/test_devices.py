@@ -7,21 +7,21 @@ from roofline.cost.calibration.kernel import (
     ELSEWHERE,
     HOST,
     MEASURED,
-    Found,
-    Label,
+    FitLabel,
+    KernelFit,
     carried,
     generation,
     nearest,
 )
-from roofline.cost.kernels.form import Calibrated
+from roofline.cost.kernels.form import FittedForm
 from roofline.hardware.catalog import gpu
 from roofline.records import replace
 
-DECODE = Label("l40s", "vllm", "decode-attention", "bfloat16-bfloat16")
-PRODUCT = Label("l40s", "vllm", "gemm", "bfloat16")
+DECODE = FitLabel("l40s", "vllm", "decode-attention", "bfloat16-bfloat16")
+PRODUCT = FitLabel("l40s", "vllm", "gemm", "bfloat16")
 
 
-def latencies(model: Calibrated) -> dict[str, float]:
+def latencies(model: FittedForm) -> dict[str, float]:
     """Constants in seconds. [s]"""
     names = [each.name for each in model.form.constants if each.unit == "s"]
     return {name: model.constants[name] for name in names}
@@ -42,13 +42,13 @@ def test_latencies_are_cycles_and_shares_stay() -> None:
 
 
 def test_launches_of_the_host_and_wires_have_no_clock() -> None:
-    blocks = Label("l40s", "vllm", "gemm", "fp8_block")
+    blocks = FitLabel("l40s", "vllm", "gemm", "fp8_block")
     model, h100 = fit_of(blocks).model, gpu("h100-sxm")
     found = carried(model, blocks.kind, blocks.device, h100)
     moved = {name for name, value in found.constants.items() if value != model.constants[name]}
     assert "start" in moved
     assert not moved & HOST
-    wires = Label("h100-sxm", "nccl", "collective", "all_reduce")
+    wires = FitLabel("h100-sxm", "nccl", "collective", "all_reduce")
     model = fit_of(wires).model
     assert carried(model, wires.kind, wires.device, gpu("a100-sxm")).constants == model.constants
 
@@ -98,7 +98,7 @@ def test_a_device_of_another_vendor_that_was_measured_itself_is_known() -> None:
     wanted = gpu("arc-pro-b60")
     mine = fit_of(PRODUCT)._replace(label=PRODUCT._replace(device=wanted.name))
 
-    def found(*known: Label) -> Found:
+    def found(*known: FitLabel) -> KernelFit:
         fit = nearest(
             known, lambda _: mine, wanted, "vllm", PRODUCT.kind, (PRODUCT.variant,), in_steps=True
         )

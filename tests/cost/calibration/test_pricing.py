@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.bench.calibrations import calibration_of
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import (
     MEASURED,
     PASSES,
-    Found,
-    Kernel,
-    Label,
+    FitLabel,
+    FittedKernel,
+    KernelFit,
     nearest,
     passed_over,
 )
@@ -23,7 +23,7 @@ from roofline.cost.kernels.form import (
     EXTRAPOLATED,
     INTERPOLATED,
     TRANSFERRED,
-    Calibrated,
+    FittedForm,
     Form,
     log_sd,
     machine,
@@ -34,9 +34,9 @@ from roofline.cost.kernels.form import (
 from roofline.cost.kernels.gemm import CYCLED, GEMM
 from roofline.cost.kernels.residual import TOUCHING, Hull, outside
 from roofline.cost.layout import SINGLE, Layout
-from roofline.cost.measured import Measured
+from roofline.cost.measured import MeasuredTime
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
@@ -63,11 +63,11 @@ def test_products_that_were_timed_with_more_than_a_step_does_are_passed_over(
 def test_blocks_start_alike_on_all_devices_whose_products_are_one_library_s() -> None:
     """SGLang's rows have the scales of weights packed before each product on Blackwell alone."""
     starts = {
-        device: fit_of(Label(device, "sglang", "gemm", "fp8_block")).model.constants["start"]
+        device: fit_of(FitLabel(device, "sglang", "gemm", "fp8_block")).model.constants["start"]
         for device in ("h100-sxm", "h200-sxm", "b200-sxm", "gb200", "b300-sxm", "gb300")
     }
     over = {
-        device for device in starts if passed_over(Label(device, "sglang", "gemm", "fp8_block"))
+        device for device in starts if passed_over(FitLabel(device, "sglang", "gemm", "fp8_block"))
     }
     assert over == {device for device, start in starts.items() if start > 8e-6}
     assert over == {"b200-sxm", "gb200", "b300-sxm", "gb300"}
@@ -108,7 +108,7 @@ def test_passes_of_a_step_are_those_of_a_graph(device: str, variant: str) -> Non
     row = nearest(labels(), fit_of, *asked, in_steps=False)
     assert step is not None
     assert row is not None
-    assert step.fit.label == Label("h200-sxm", PASSES, "pointwise", variant)
+    assert step.fit.label == FitLabel("h200-sxm", PASSES, "pointwise", variant)
     assert not step.borrowed
     assert row.fit.label.provider == ("vidur" if device in ("a100-sxm", "h100-sxm") else PASSES)
 
@@ -121,7 +121,7 @@ def deployment(
     weights: str | None = None,
 ) -> Deployment:
     """Priced by measured kernels, and by nothing else."""
-    given = deployed(
+    given = make_deployment(
         architecture(model),
         gpu(device),
         None,
@@ -134,12 +134,12 @@ def deployment(
     return replace(given, calibration=replace(given.calibration, fallback=False))
 
 
-def priced(given: Deployment, op: Op) -> Measured | None:
+def priced(given: Deployment, op: Op) -> MeasuredTime | None:
     assert given.calibration is not None
     return given.calibration.price(op, given.node.gpu)
 
 
-def found(given: Deployment, name: str) -> Found:
+def found(given: Deployment, name: str) -> KernelFit:
     known = priced(given, step(given, decode(16.0, 2048.0))[name])
     assert known is not None
     assert known.found is not None
@@ -353,7 +353,7 @@ def test_one_look_up_gives_what_three_give() -> None:
             continue
         kernel = given.calibration.find(given.node.gpu, wanted.kind, wanted.variants)
         assert kernel is not None
-        assert isinstance(kernel.fit, Kernel)
+        assert isinstance(kernel.fit, FittedKernel)
         model, device = kernel.fit.model, machine(given.node.gpu, "bf16")
         time, spread, known = predict(model, wanted.dims, device)
         np.testing.assert_allclose(time, seconds(model, wanted.dims, device), rtol=1e-12)
@@ -387,9 +387,9 @@ def with_kernels(given: Deployment, *forms: tuple[str, str, str, Form]) -> Deplo
         wide = np.zeros((1, len(form.coordinates)))
         constants = {constant.name: constant.prior for constant in form.constants}
         hull = Hull(wide[0] - 50.0, wide[0] + 50.0, wide, 100.0)
-        model = Calibrated(form, constants, None, {}, 0.1, hull)
-        label = Label(device, provider, kind, variant)
-        made[label] = Kernel(label, "bf16", model)
+        model = FittedForm(form, constants, None, {}, 0.1, hull)
+        label = FitLabel(device, provider, kind, variant)
+        made[label] = FittedKernel(label, "bf16", model)
     load = calibration.load
     others = tuple(label for label in calibration.labels if label not in made)
     mine = replace(
@@ -499,7 +499,7 @@ def test_phases_of_a_recurrent_layer_along_an_axis_are_priced_one_by_one() -> No
 
     def seconds(tokens: np.ndarray | float) -> np.ndarray:
         total = np.zeros(np.shape(tokens))
-        for op in step(given, Group(4.0, tokens, 8192.0)).values():
+        for op in step(given, SequenceGroup(4.0, tokens, 8192.0)).values():
             if op.kind == "scan" or "taps" in op.dims:
                 known = priced(given, op)
                 assert known is not None

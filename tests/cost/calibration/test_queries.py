@@ -5,35 +5,35 @@ from itertools import product
 import numpy as np
 import pytest
 
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.cost.calibration.by_kind import kernel_query, sorted_out
-from roofline.cost.calibration.kernel import Kernel, KernelQuery, Label
+from roofline.cost.calibration.kernel import FitLabel, FittedKernel, KernelQuery
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import exchange
-from roofline.cost.kernels.form import Calibrated, machine, seconds
+from roofline.cost.kernels.form import FittedForm, machine, seconds
 from roofline.cost.kernels.residual import Hull
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.step import SequenceGroup, decode, prefill, step
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
 from roofline.records import replace
-from roofline.serving.stages import through
+from roofline.serving.stages import price_step
 from tests.cases import cases
 
 
 def deployment(model: str, device: str, layout: Layout = SINGLE) -> Deployment:
     """Priced by measured kernels, and by nothing else."""
-    given = deployed(architecture(model), gpu(device), None, layout, calibration="auto")
+    given = make_deployment(architecture(model), gpu(device), None, layout, calibration="auto")
     assert isinstance(given.calibration, GpuCalibration)
     return replace(given, calibration=replace(given.calibration, fallback=False))
 
 
-def first_stage(given: Deployment, group: Group) -> dict[str, Op]:
-    return {name: op for name, (op, _) in through(given, group)[0].ops.items()}
+def first_stage(given: Deployment, group: SequenceGroup) -> dict[str, Op]:
+    return {name: op for name, (op, _) in price_step(given, group)[0].ops.items()}
 
 
 @pytest.mark.parametrize("layout", [Layout(tp=8, pp=2), Layout(tp=4, pp=2)])
@@ -58,7 +58,7 @@ def test_bridges_of_pairs_are_not_taken_for_a_switch(device: str) -> None:
                 assert float(time.seconds) == float(np.max(op.wire_s)), op.name
 
 
-def attention_of(given: Deployment, group: Group, begin: str) -> tuple[Op, float]:
+def attention_of(given: Deployment, group: SequenceGroup, begin: str) -> tuple[Op, float]:
     """Attention of a step, and what it takes over the least that published rates allow."""
     ops = first_stage(given, group)
     op = next(op for name, op in ops.items() if name.startswith(begin))
@@ -103,7 +103,7 @@ def test_keys_that_are_chosen_cost_what_is_chosen() -> None:
 def test_a_chunk_holds_its_own_tokens_only() -> None:
     given = deployment("llama-4-scout-17b-16e", "h200-sxm", Layout(tp=8))
 
-    def seconds(group: Group) -> float:
+    def seconds(group: SequenceGroup) -> float:
         op, _ = attention_of(given, group, "attention-chunk-8192")
         return float(np.asarray(roof(op, given).seconds))
 
@@ -153,7 +153,9 @@ def test_no_fit_multiplies_or_reads_faster_than_was_published(
     device: str, model: str, weights: str
 ) -> None:
     """Activations may be in the last-level cache; products, weights and key/value caches not."""
-    given = deployed(architecture(model), gpu(device), None, weights=weights, calibration="auto")
+    given = make_deployment(
+        architecture(model), gpu(device), None, weights=weights, calibration="auto"
+    )
     rate = given.node.gpu.hbm_bytes_per_s
     sizes = np.array([1.0, 16.0, 256.0])
     for group in (prefill(sizes, 4096.0), decode(sizes, 100.0), decode(sizes, 30000.0)):
@@ -185,7 +187,7 @@ def test_the_cache_of_a_layer_is_not_left_from_the_step_before() -> None:
 
 def test_conversions_take_time_where_no_product_has_it() -> None:
     """A calibration of 16-bit products only has no product that makes its own inputs."""
-    given = deployed(
+    given = make_deployment(
         architecture("llama-3.1-8b"), gpu("h100-sxm"), None, weights="fp8", calibration="auto"
     )
     assert isinstance(given.calibration, GpuCalibration)
@@ -215,7 +217,7 @@ def test_a_chunk_takes_no_leap_where_another_kernel_takes_over(
     assert np.all(ratios > 0.95)
 
 
-def one(given: Deployment, group: Group | list[Group], begin: str) -> Op:
+def one(given: Deployment, group: SequenceGroup | list[SequenceGroup], begin: str) -> Op:
     ops = step(given, group)
     return next(op for name, op in ops.items() if name.startswith(begin))
 
@@ -233,7 +235,7 @@ def test_a_recurrent_layer_asks_for_both_kernels_of_its_phase(
     model: str, layer: str, new: float, phase: str
 ) -> None:
     given = deployment(model, "h100-sxm")
-    ops = step(given, Group(16.0, new, 4096.0))
+    ops = step(given, SequenceGroup(16.0, new, 4096.0))
     wanted = {
         name: known
         for name, op in ops.items()
@@ -275,7 +277,7 @@ def test_tensor_parallel_devices_ask_for_their_heads_and_channels() -> None:
 
 def test_prompts_and_tokens_of_one_step_are_convolved_apart() -> None:
     given = deployment("qwen3-next-80b-a3b-instruct", "h100-sxm")
-    both = [Group(32.0, 1.0, 2049.0, "decode"), Group(1.0, 512.0, 512.0, "prefill")]
+    both = [SequenceGroup(32.0, 1.0, 2049.0, "decode"), SequenceGroup(1.0, 512.0, 512.0, "prefill")]
     for name, phase in (("convolution-decode", "decode"), ("convolution-prefill", "prefill")):
         wanted = kernel_query(one(given, both, name), given.node.gpu)
         assert wanted is not None
@@ -291,7 +293,9 @@ def test_prompts_and_tokens_of_one_step_are_convolved_apart() -> None:
 
 def test_rows_of_a_recurrent_layer_are_sorted_by_phase() -> None:
     given = deployment("qwen3-next-80b-a3b-instruct", "h100-sxm")
-    op = one(given, Group(4.0, np.array([1.0, 3.0, 8.0, 9.0, 100.0, 1.0]), 4096.0), "convolution")
+    op = one(
+        given, SequenceGroup(4.0, np.array([1.0, 3.0, 8.0, 9.0, 100.0, 1.0]), 4096.0), "convolution"
+    )
     parts = {
         tuple(rows.tolist()): kernel_query(part, given.node.gpu) for rows, part in sorted_out(op)
     }
@@ -346,10 +350,12 @@ def test_an_encoder_asks_for_attention_without_a_mask() -> None:
     assert causal.kind == "prefill-attention"
 
 
-def routed(model: str, device: str, layout: Layout, group: Group, weights: str = "") -> KernelQuery:
+def routed(
+    model: str, device: str, layout: Layout, group: SequenceGroup, weights: str = ""
+) -> KernelQuery:
     """Kernel that the first matrix of a mixture of experts asks for."""
     network, chip = architecture(model), gpu(device)
-    made = deployed(network, chip, None, layout, weights=weights or None, calibration="auto")
+    made = make_deployment(network, chip, None, layout, weights=weights or None, calibration="auto")
     ops = first_stage(made, group)
     wanted = kernel_query(ops["experts-gate-up"], made.node.gpu)
     assert wanted is not None
@@ -385,7 +391,7 @@ def test_few_tokens_and_spread_experts_ask_for_kernels_that_are_for_them() -> No
     few, many = decode(16.0, 2048.0), decode(1024.0, 2048.0)
     whole, spread = Layout(tp=8), Layout(tp=8, ep=8)
 
-    def cases(layout: Layout, group: Group) -> set[str]:
+    def cases(layout: Layout, group: SequenceGroup) -> set[str]:
         wanted = routed("qwen3-235b-a22b", "b200-sxm", layout, group, weights="nvfp4")
         return {end for end, rows, _ in wanted.special if rows.all()}
 
@@ -411,7 +417,7 @@ def test_few_tokens_and_spread_experts_ask_for_kernels_that_are_for_them() -> No
 def test_a_kernel_of_some_shapes_is_for_the_engine_and_the_device_that_have_it(
     model: str, device: str, engine: str, weights: str, variant: str
 ) -> None:
-    made = deployed(
+    made = make_deployment(
         architecture(model),
         gpu(device),
         None,
@@ -444,7 +450,7 @@ def test_experts_whose_tokens_come_from_others_ask_for_the_kernel_of_that(
 
 def test_tensorrt_llm_exchanges_tokens_by_kernels_of_its_own() -> None:
     """By one-sided stores where those were measured, else a kernel prepares the dispatch."""
-    made = deployed(
+    made = make_deployment(
         architecture("deepseek-v3"),
         gpu("gb200"),
         None,
@@ -454,7 +460,7 @@ def test_tensorrt_llm_exchanges_tokens_by_kernels_of_its_own() -> None:
     )
     ops = first_stage(made, decode(512.0, 1.0))
     two = ("dispatch-nvfp4", "prepare-nvfp4", "combine-bfloat16")
-    model = Calibrated(
+    model = FittedForm(
         exchange.ALLTOALL,
         {c.name: c.prior for c in exchange.ALLTOALL.constants},
         None,
@@ -464,8 +470,8 @@ def test_tensorrt_llm_exchanges_tokens_by_kernels_of_its_own() -> None:
     )
     seconds = {}
     for variants in (two, (*two, "dispatch-nvfp4-one-sided")):
-        labels = tuple(Label("gb200", "trtllm", "moe-alltoall", each) for each in variants)
-        kernels = {label: Kernel(label, "bf16", model) for label in labels}
+        labels = tuple(FitLabel("gb200", "trtllm", "moe-alltoall", each) for each in variants)
+        kernels = {label: FittedKernel(label, "bf16", model) for label in labels}
         for engine in ("trtllm", "vllm"):
             given = GpuCalibration("test", engine, labels, kernels.__getitem__)
             known = given.price(ops["dispatch"], gpu("gb200"))

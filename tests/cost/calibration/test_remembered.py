@@ -3,16 +3,22 @@
 import numpy as np
 import pytest
 
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration import remembered as memories
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.calibration.remembered import Memory, Remembered, alike, at_once, together
+from roofline.cost.calibration.remembered import (
+    CachedCalibration,
+    PriceCache,
+    alike,
+    at_once,
+    price_many,
+)
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
-from roofline.cost.measured import Measured
+from roofline.cost.measured import MeasuredTime
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, step
+from roofline.cost.step import SequenceGroup, step
 from roofline.cost.work import Op
 from roofline.errors import MissingRateError, RooflineError
 from roofline.hardware.catalog import gpu
@@ -32,7 +38,7 @@ class Counting:
     def __init__(self, inner: GpuCalibration) -> None:
         self.inner, self.profile, self.rows, self.times = inner, inner.profile, 0, 0
 
-    def price(self, op: Op, gpu: Gpu) -> Measured | None:
+    def price(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         """Ask, and count the rows."""
         found = self.inner.price(op, gpu)
         self.times += 1
@@ -46,25 +52,25 @@ def calibrated(model: str = "llama-3.1-8b", layout: Layout | None = None) -> Dep
     return replace(deployment, calibration=known)
 
 
-def counted(deployment: Deployment, memory: Memory) -> tuple[Counting, Deployment]:
+def counted(deployment: Deployment, memory: PriceCache) -> tuple[Counting, Deployment]:
     assert isinstance(deployment.calibration, GpuCalibration)
     counting = Counting(deployment.calibration)
-    kept = Remembered(counting, deployment.node.gpu, memory)
+    kept = CachedCalibration(counting, deployment.node.gpu, memory)
     return counting, replace(deployment, calibration=kept)
 
 
 @pytest.mark.parametrize("layout", [Layout(tp=2), Layout(tp=2, dp=2, ep=4)])
 def test_a_grid_prices_like_its_rows(layout: Layout) -> None:
     plain = calibrated("qwen3-30b-a3b", layout)
-    _, deployment = counted(plain, Memory())
+    _, deployment = counted(plain, PriceCache())
     batches, prompts = np.array([1.0, 2.0, 40.0]), np.array([128.0, 256.0])
-    group = Group(batches[:, None], prompts[None, :], prompts[None, :])
+    group = SequenceGroup(batches[:, None], prompts[None, :], prompts[None, :])
     for name, op in step(deployment, group).items():
         whole = roof(op, deployment).measured
         assert whole is not None, name
         for row, batch in enumerate(batches):
             for column, prompt in enumerate(prompts):
-                one = step(plain, Group(batch, prompt, prompt))[name]
+                one = step(plain, SequenceGroup(batch, prompt, prompt))[name]
                 alone = roof(one, plain).measured
                 assert alone is not None, name
                 for field in ("seconds", "log_sd", "basis"):
@@ -73,9 +79,9 @@ def test_a_grid_prices_like_its_rows(layout: Layout) -> None:
 
 
 def test_what_was_asked_before_is_not_asked_again() -> None:
-    memory = Memory()
+    memory = PriceCache()
     counting, deployment = counted(calibrated(), memory)
-    group = Group(np.array([[1.0], [2.0]]), 1.0, np.array([[100.0, 200.0, 300.0]]))
+    group = SequenceGroup(np.array([[1.0], [2.0]]), 1.0, np.array([[100.0, 200.0, 300.0]]))
     ops = step(deployment, group)
     for op in ops.values():
         roof(op, deployment)
@@ -88,9 +94,10 @@ def test_what_was_asked_before_is_not_asked_again() -> None:
 
 
 def test_as_many_tokens_are_priced_once() -> None:
-    counting, deployment = counted(calibrated(), Memory())
+    counting, deployment = counted(calibrated(), PriceCache())
     op = step(
-        deployment, Group(np.array([[1.0], [2.0], [4.0]]), np.array([[64.0, 128.0, 256.0]]), 256.0)
+        deployment,
+        SequenceGroup(np.array([[1.0], [2.0], [4.0]]), np.array([[64.0, 128.0, 256.0]]), 256.0),
     )["gate-up"]
     found = roof(op, deployment).measured
     assert counting.rows == 5  # 64 to 1024 tokens
@@ -100,14 +107,14 @@ def test_as_many_tokens_are_priced_once() -> None:
 
 
 def test_devices_are_told_apart() -> None:
-    memory = Memory()
+    memory = PriceCache()
     plain = calibrated()
     _, deployment = counted(plain, memory)
     faster = replace(plain.node.gpu, hbm_bytes_per_s=2 * plain.node.gpu.hbm_bytes_per_s)
     assert plain.calibration is not None
-    kept = Remembered(plain.calibration, faster, memory)
+    kept = CachedCalibration(plain.calibration, faster, memory)
     other = replace(deployment, node=replace(plain.node, gpu=faster), calibration=kept)
-    op = step(plain, Group(1.0, 1.0, 100.0))["gate-up"]
+    op = step(plain, SequenceGroup(1.0, 1.0, 100.0))["gate-up"]
     slow, fast = roof(op, deployment).measured, roof(op, other).measured
     assert slow is not None
     assert fast is not None
@@ -116,18 +123,18 @@ def test_devices_are_told_apart() -> None:
 
 def test_more_devices_than_are_told_apart_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memories, "MOST_SCOPES", 3)
-    plain, memory = calibrated(), Memory()
-    op = step(plain, Group(np.array([[1.0], [2.0]]), 1.0, np.array([[100.0]])))["gate-up"]
+    plain, memory = calibrated(), PriceCache()
+    op = step(plain, SequenceGroup(np.array([[1.0], [2.0]]), 1.0, np.array([[100.0]])))["gate-up"]
     assert plain.calibration is not None
     rates = [plain.node.gpu.hbm_bytes_per_s * (1.0 + part / 8) for part in range(8)]
     asked = [
-        Remembered(plain.calibration, replace(plain.node.gpu, hbm_bytes_per_s=rate), memory)
+        CachedCalibration(plain.calibration, replace(plain.node.gpu, hbm_bytes_per_s=rate), memory)
         for rate in rates
     ]
-    found = together([(each, op) for each in asked])
+    found = price_many([(each, op) for each in asked])
     for each, told in zip(asked, found, strict=True):
-        alone = Remembered(plain.calibration, each.gpu, Memory()).price(op, each.gpu)
-        assert isinstance(told, Measured)
+        alone = CachedCalibration(plain.calibration, each.gpu, PriceCache()).price(op, each.gpu)
+        assert isinstance(told, MeasuredTime)
         assert alone is not None
         np.testing.assert_allclose(told.seconds, alone.seconds, rtol=1e-12)
     assert len(memory.scopes) == 3
@@ -135,10 +142,10 @@ def test_more_devices_than_are_told_apart_do_not_mix(monkeypatch: pytest.MonkeyP
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memories, "MOST_BYTES", 5000)
-    memory = Memory()
+    memory = PriceCache()
     _, deployment = counted(calibrated(), memory)
     for context in range(100, 120):
-        for op in step(deployment, Group(1.0, 1.0, np.array([float(context)]))).values():
+        for op in step(deployment, SequenceGroup(1.0, 1.0, np.array([float(context)]))).values():
             roof(op, deployment)
     assert memory.held <= 5000
     assert len(memory.known) < 10
@@ -160,23 +167,23 @@ def steps() -> list[tuple[Deployment, Op]]:
                 known = calibration_of("auto", plain.node.gpu, "vllm")
                 deployment = replace(plain, calibration=known)
                 for new in (1.0, lengths):
-                    ops = step(deployment, Group(batches, new, lengths)).values()
+                    ops = step(deployment, SequenceGroup(batches, new, lengths)).values()
                     out += [(deployment, op) for op in ops]
     return out
 
 
 @pytest.mark.slow
 def test_what_is_looked_up_together_is_what_each_is_by_itself() -> None:
-    asked, memory = steps(), Memory()
+    asked, memory = steps(), PriceCache()
 
-    def remembering(deployment: Deployment, memory: Memory) -> Remembered:
+    def remembering(deployment: Deployment, memory: PriceCache) -> CachedCalibration:
         assert deployment.calibration is not None
-        return Remembered(deployment.calibration, deployment.node.gpu, memory)
+        return CachedCalibration(deployment.calibration, deployment.node.gpu, memory)
 
-    whole = together([(remembering(deployment, memory), op) for deployment, op in asked])
+    whole = price_many([(remembering(deployment, memory), op) for deployment, op in asked])
     sorts = set()
     for found, (deployment, op) in zip(whole, asked, strict=True):
-        alone = remembering(deployment, Memory()).price(op, deployment.node.gpu)
+        alone = remembering(deployment, PriceCache()).price(op, deployment.node.gpu)
         assert not isinstance(found, RooflineError), op.name
         if alone is None or found is None:
             assert alone is found, op.name
@@ -207,7 +214,7 @@ def test_operators_of_a_step_are_told_at_once_what_each_is_told_alone(
     known, device = deployment.calibration, deployment.node.gpu
     assert known is not None
     for new, context in ((1.0, lengths), (lengths, lengths), (512.0, 512.0), (1.0, 900.0)):
-        ops = list(step(deployment, Group(4.0, new, context)).values())
+        ops = list(step(deployment, SequenceGroup(4.0, new, context)).values())
         for op, found in zip(ops, at_once(known, device, ops), strict=True):
             alone = known.price(op, device)
             assert (alone is None) == (found is None), op.name
@@ -223,19 +230,21 @@ def test_operators_of_a_step_are_told_at_once_what_each_is_told_alone(
 
 def test_coefficients_of_hyper_connections_are_no_product_like_the_others() -> None:
     """They have a kernel of their own, and yet dimensions and formats of a linear layer."""
-    made = deployed(
+    made = make_deployment(
         architecture("deepseek-v4-flash"), gpu("h100-sxm"), None, Layout(tp=4), calibration="auto"
     )
     batches, contexts = np.array([[1.0], [64.0]]), np.array([[1024.0, 4096.0]])
-    ops = step(made, Group(batches, contexts, contexts)).values()
+    ops = step(made, SequenceGroup(batches, contexts, contexts)).values()
     products = [op for op in ops if op.kind == "gemm"]
     assert made.calibration is not None
-    kept = Remembered(made.calibration, made.node.gpu, Memory())
-    found = together([(kept, op) for op in products])
+    kept = CachedCalibration(made.calibration, made.node.gpu, PriceCache())
+    found = price_many([(kept, op) for op in products])
     own = False
     for op, priced in zip(products, found, strict=True):
-        alone = Remembered(made.calibration, made.node.gpu, Memory()).price(op, made.node.gpu)
-        assert isinstance(priced, Measured)
+        alone = CachedCalibration(made.calibration, made.node.gpu, PriceCache()).price(
+            op, made.node.gpu
+        )
+        assert isinstance(priced, MeasuredTime)
         assert alone is not None
         np.testing.assert_array_equal(priced.seconds, alone.seconds, err_msg=op.name)
         own = own or alike(op) == STREAMS
@@ -244,28 +253,28 @@ def test_coefficients_of_hyper_connections_are_no_product_like_the_others() -> N
 
 @pytest.mark.slow
 def test_operators_of_one_kernel_are_one_question() -> None:
-    asked, memory = steps(), Memory()
+    asked, memory = steps(), PriceCache()
     counting, _ = counted(asked[0][0], memory)
-    kept = Remembered(counting, asked[0][0].node.gpu, memory)
-    together([(kept, op) for _, op in asked])
+    kept = CachedCalibration(counting, asked[0][0].node.gpu, memory)
+    price_many([(kept, op) for _, op in asked])
     assert counting.times < len({(op.kind, alike(op), str(op.dims)) for _, op in asked}) / 3
 
 
 def test_what_a_device_cannot_do_is_refused_where_it_is_asked_and_nothing_else() -> None:
     plain = calibrated()
-    group = Group(np.array([[1.0], [2.0]]), 1.0, np.array([[100.0, 200.0]]))
+    group = SequenceGroup(np.array([[1.0], [2.0]]), 1.0, np.array([[100.0, 200.0]]))
     known = plain.calibration
     assert known is not None
     lacking = replace(plain.node.gpu, flops_per_s={"fp16": 1e14})
     ops = step(plain, group)
     asked = [
-        (Remembered(known, gpu, Memory()), op)
+        (CachedCalibration(known, gpu, PriceCache()), op)
         for gpu in (plain.node.gpu, lacking)
         for op in ops.values()
     ]
     found = dict(
-        zip([(which, name) for which in "ab" for name in ops], together(asked), strict=True)
+        zip([(which, name) for which in "ab" for name in ops], price_many(asked), strict=True)
     )
     assert isinstance(found["b", "gate-up"], MissingRateError)
-    assert isinstance(found["a", "gate-up"], Measured)
-    assert isinstance(found["b", "norm"], Measured)
+    assert isinstance(found["a", "gate-up"], MeasuredTime)
+    assert isinstance(found["b", "norm"], MeasuredTime)

@@ -3,35 +3,35 @@
 import numpy as np
 import pytest
 
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.cost.calibration.attention import ATTENTION_LAUNCHES, INDEX_LAUNCHES, SPARSE
 from roofline.cost.calibration.by_kind import kernel_query
-from roofline.cost.calibration.kernel import Kernel, KernelQuery, Label
+from roofline.cost.calibration.kernel import FitLabel, FittedKernel, KernelQuery
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import sparse
-from roofline.cost.kernels.form import Calibrated
+from roofline.cost.kernels.form import FittedForm
 from roofline.cost.kernels.residual import Hull
 from roofline.cost.layout import Layout
-from roofline.cost.step import Group, decode, prefill
+from roofline.cost.step import SequenceGroup, decode, prefill
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
 from roofline.records import replace
-from roofline.serving.stages import through
+from roofline.serving.stages import price_step
 
 DEVICE = gpu("b200-sxm")
 TP8 = Layout(tp=8)
 
 
 def deployment(model: str) -> Deployment:
-    given = deployed(architecture(model), DEVICE, None, TP8, calibration="auto")
+    given = make_deployment(architecture(model), DEVICE, None, TP8, calibration="auto")
     assert isinstance(given.calibration, GpuCalibration)
     return replace(given, calibration=replace(given.calibration, fallback=False))
 
 
-def ops(model: str, group: Group) -> dict[str, Op]:
-    return {name: op for name, (op, _) in through(deployment(model), group)[0].ops.items()}
+def ops(model: str, group: SequenceGroup) -> dict[str, Op]:
+    return {name: op for name, (op, _) in price_step(deployment(model), group)[0].ops.items()}
 
 
 def wanted(op: Op) -> KernelQuery:
@@ -52,7 +52,7 @@ def wanted(op: Op) -> KernelQuery:
     ("group", "phase"), [(decode(16.0, 8192.0), "decode"), (prefill(1.0, 16384.0), "prefill")]
 )
 def test_an_index_and_its_attention_are_parts_of_one_module(
-    model: str, attention: str, module: str, group: Group, phase: str
+    model: str, attention: str, module: str, group: SequenceGroup, phase: str
 ) -> None:
     found = ops(model, group)
     scores = next(op for name, op in found.items() if name.startswith("index-scores"))
@@ -92,18 +92,20 @@ def test_keys_that_an_index_chose_are_attended_in_the_latent() -> None:
     assert "attention-expanded" in ops("deepseek-v3.2", prefill(1.0, 1024.0))
 
 
-def fitted(**over: float) -> Calibrated:
+def fitted(**over: float) -> FittedForm:
     constants = {c.name: c.prior for c in sparse.STEP_MODULE.constants} | over
     low, high = np.zeros(3), np.full(3, 20.0)
     hull = Hull(low, high, np.stack([low, high]), 20.0)
-    return Calibrated(sparse.STEP_MODULE, constants, None, {}, 0.1, hull)
+    return FittedForm(sparse.STEP_MODULE, constants, None, {}, 0.1, hull)
 
 
 def test_an_engine_with_a_module_alone_has_its_part_priced_and_no_projection_twice() -> None:
     """The parts take less than the module, by what the projections and the rest of it take."""
-    label = Label("b200-sxm", "trtllm", SPARSE, "dsa-decode-bfloat16-bfloat16-fp8_block")
+    label = FitLabel("b200-sxm", "trtllm", SPARSE, "dsa-decode-bfloat16-bfloat16-fp8_block")
     model = fitted()
-    calibration = GpuCalibration("test", "trtllm", (label,), lambda _: Kernel(label, "bf16", model))
+    calibration = GpuCalibration(
+        "test", "trtllm", (label,), lambda _: FittedKernel(label, "bf16", model)
+    )
     found = ops("deepseek-v3.2", decode(16.0, 8192.0))
     scores, chosen = found["index-scores"], found["attention-absorbed"]
     index, attention = (calibration.price(op, DEVICE) for op in (scores, chosen))
@@ -113,7 +115,9 @@ def test_an_engine_with_a_module_alone_has_its_part_priced_and_no_projection_twi
     assert index.found.fit.label is label
     assert calibration.price(found["q-up"], DEVICE) is None
     slower = fitted(gemm=0.1, weights=0.1)
-    other = GpuCalibration("test", "trtllm", (label,), lambda _: Kernel(label, "bf16", slower))
+    other = GpuCalibration(
+        "test", "trtllm", (label,), lambda _: FittedKernel(label, "bf16", slower)
+    )
     again = [other.price(op, DEVICE) for op in (scores, chosen)]
     assert [each.seconds for each in again if each] == [index.seconds, attention.seconds]
 

@@ -19,7 +19,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import NO_ENGINE
 from roofline.cost.measured import AUTO, USUAL
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, step
+from roofline.cost.step import SequenceGroup, step
 from roofline.cost.work import CONVERSION, Op, Work
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine as catalogued
@@ -36,8 +36,8 @@ TERA = replace(HOPPER, hbm_bytes_per_s=1e12, flops_per_s={"bf16": 1e15, "fp8": 2
 
 def steps(deployment: Deployment) -> list[Op]:
     """Operators of a step that decodes and one that prefills."""
-    prompt = Group(1.0, 512.0, 512.0, "prefill")
-    decode = Group(4.0, 1.0, 512.0, "decode")
+    prompt = SequenceGroup(1.0, 512.0, 512.0, "prefill")
+    decode = SequenceGroup(4.0, 1.0, 512.0, "decode")
     return [op for group in (prompt, decode) for op in step(deployment, [group]).values()]
 
 
@@ -123,7 +123,7 @@ def test_devices_on_the_hosts_pcie_do_not_get_the_wires_of_a_switch() -> None:
     assert not joined(deployment.node)
     assert joined(on("llama-3.1-70b", tp=8).node)
     assert joined(on().node)
-    op = step(deployment, [Group(64.0, 1.0, 512.0, "decode")])["all-reduce"]
+    op = step(deployment, [SequenceGroup(64.0, 1.0, 512.0, "decode")])["all-reduce"]
     through_host = told(op, deployment.node.gpu, switched=False)
     assert through_host == pytest.approx(INTERCONNECT.start + float(op.wire_s) / THROUGH_HOST)
     assert told(op, deployment.node.gpu) < through_host
@@ -143,7 +143,7 @@ def test_beside_measured_kernels_others_are_usual_and_without_an_engine_the_data
     deployment: Deployment, kind: str
 ) -> None:
     device, switched = deployment.node.gpu, joined(deployment.node)
-    ops = step(deployment, [Group(4.0, 1.0, 512.0, "d")])
+    ops = step(deployment, [SequenceGroup(4.0, 1.0, 512.0, "d")])
     op = next(each for each in ops.values() if each.kind == kind)
     for engine in ("vllm", "ideal"):
         known = calibration_of("auto", device, engine, switched=switched)

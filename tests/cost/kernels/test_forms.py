@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cost.kernels.form import (
-    Constant,
     Form,
+    FormConstant,
     Machine,
     cache_bytes_per_s,
     machine,
@@ -95,7 +95,7 @@ def test_constants_say_what_they_are(form: Form) -> None:
 
 def test_a_prior_outside_its_bounds_is_our_mistake() -> None:
     with pytest.raises(AssertionError, match="start"):
-        Constant("start", 1.0, 2.0, 3.0, "s", "Too late.")
+        FormConstant("start", 1.0, 2.0, 3.0, "s", "Too late.")
 
 
 def test_regimes_of_a_linear_layer_are_start_memory_and_compute() -> None:

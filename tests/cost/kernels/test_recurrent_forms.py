@@ -8,7 +8,7 @@ import pytest
 
 from roofline.cost.kernels import encoder, hyper, mlp, pointwise, recurrent
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.form import Form, Machine, machine, through
+from roofline.cost.kernels.form import Form, Machine, cached_traffic_time, machine
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 from roofline.records import replace
@@ -132,11 +132,15 @@ def test_twice_as_much_takes_longer(name: str) -> None:
 def test_traffic_of_a_small_set_passes_the_cache_and_of_a_large_one_memory() -> None:
     constants = {"cache": 1.0, "memory": 1.0, "held": 1.0}
     traffic = np.array([1e9, 1e9])
-    small, large = through(traffic, np.array([1.0, 1e4]) * H100.l2_bytes / 10, H100, constants)
+    small, large = cached_traffic_time(
+        traffic, np.array([1.0, 1e4]) * H100.l2_bytes / 10, H100, constants
+    )
     assert small == pytest.approx(1e9 / H100.l2_bytes_per_s, rel=0.01)
     assert large == pytest.approx(1e9 / H100.hbm_bytes_per_s, rel=0.01)
     blind = replace(H100, l2_bytes=0.0)
-    assert through(traffic, traffic, blind, constants) == pytest.approx(1e9 / H100.hbm_bytes_per_s)
+    assert cached_traffic_time(traffic, traffic, blind, constants) == pytest.approx(
+        1e9 / H100.hbm_bytes_per_s
+    )
 
 
 def test_a_step_moves_the_state_once_in_and_once_out_for_each_token() -> None:

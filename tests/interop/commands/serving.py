@@ -5,17 +5,17 @@ from hypothesis import strategies as st
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.interop.commands import targets
-from roofline.interop.commands.command import Command
-from roofline.interop.commands.reading import Read
+from roofline.interop.commands.command import ServeCommand
+from roofline.interop.commands.reading import ParsedCommand
 from roofline.interop.commands.served import (
     Adapters,
-    Load,
-    Offloaded,
+    BenchmarkLoad,
+    DraftSettings,
+    OffloadedWeights,
+    ReplicaServer,
     Room,
-    Served,
-    Share,
+    ServerMemory,
     Site,
-    Speculation,
 )
 from roofline.records import replace
 from roofline.schema import Document, parse_yaml
@@ -30,7 +30,7 @@ ROOM = Room(
     depth=60,
     token=131072.0,
 )
-SITE = Site(ROOM, "h100-sxm", "NVIDIA", 8, "bf16", Load())
+SITE = Site(ROOM, "h100-sxm", "NVIDIA", 8, "bf16", BenchmarkLoad())
 
 layouts = st.one_of(
     st.builds(
@@ -50,9 +50,9 @@ layouts = st.one_of(
 )
 speculations = st.one_of(
     st.none(),
-    st.builds(Speculation, st.sampled_from(["mtp", "ngram"]), st.integers(1, 8)),
+    st.builds(DraftSettings, st.sampled_from(["mtp", "ngram"]), st.integers(1, 8)),
     st.builds(
-        Speculation,
+        DraftSettings,
         st.sampled_from(["eagle", "model"]),
         st.integers(1, 8),
         st.sampled_from(["org/draft", "it's a draft"]),
@@ -69,9 +69,9 @@ names = st.one_of(
 
 
 @st.composite
-def servers(draw: st.DrawFn, model: st.SearchStrategy[str] | None = None) -> Served:
+def servers(draw: st.DrawFn, model: st.SearchStrategy[str] | None = None) -> ReplicaServer:
     """Settings that any server may be told: each engine has some of them."""
-    return Served(
+    return ReplicaServer(
         draw(st.sampled_from(list(targets.ENGINES))),
         draw(st.just("meta-llama/Llama-3.1-8B") if model is None else model),
         draw(layouts),
@@ -85,12 +85,12 @@ def servers(draw: st.DrawFn, model: st.SearchStrategy[str] | None = None) -> Ser
         max_sequences=draw(st.none() | st.integers(1, 1024)),
         token_budget=draw(st.none() | st.integers(1, 2**17)),
         max_context=draw(st.none() | st.integers(1, 2**20)),
-        memory=draw(st.none() | st.integers(3100, 10000).map(lambda n: Share(n / 10000))),
+        memory=draw(st.none() | st.integers(3100, 10000).map(lambda n: ServerMemory(n / 10000))),
         chunked_prefill=draw(st.booleans()),
         prefix_caching=draw(st.booleans()),
         cuda_graphs=draw(st.booleans()),
         offloaded=draw(
-            st.none() | st.sampled_from([1, 6, 15, 30, 45]).map(lambda n: Offloaded(n / 60))
+            st.none() | st.sampled_from([1, 6, 15, 30, 45]).map(lambda n: OffloadedWeights(n / 60))
         ),
         speculation=draw(speculations),
         adapters=draw(
@@ -105,7 +105,7 @@ def no_files(name: str) -> Document:
     raise AssertionError(f"{name} was asked for")
 
 
-def read_back(written: Command) -> Read:
+def read_back(written: ServeCommand) -> ParsedCommand:
     """Deployment that a command or a manifest's file describes."""
     texts = written.files
 
@@ -119,7 +119,7 @@ def read_back(written: Command) -> Read:
     return targets.read(written.line, files)
 
 
-def written_or_refused(target: str, served: Served) -> Command | None:
+def written_or_refused(target: str, served: ReplicaServer) -> ServeCommand | None:
     """The command; None where the engine refuses, as it may."""
     try:
         return targets.write(target, served, SITE)

@@ -5,7 +5,7 @@ import pytest
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.interop.commands import targets
-from roofline.interop.commands.reading import Read
+from roofline.interop.commands.reading import ParsedCommand
 from roofline.schema import Document
 
 SERVICE = """\
@@ -39,7 +39,7 @@ def no_files(name: str) -> Document:
     raise AssertionError(f"{name} was asked for")
 
 
-def read(text: str) -> Read:
+def read(text: str) -> ParsedCommand:
     return targets.read(text, no_files, "compose.yaml")
 
 

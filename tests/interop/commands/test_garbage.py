@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.interop.commands import targets
-from roofline.interop.commands.served import Served, Share, Speculation
+from roofline.interop.commands.served import DraftSettings, ReplicaServer, ServerMemory
 from roofline.schema import Document, parse_yaml
 from tests.cases import examples
 from tests.interop.commands.serving import SITE
 
-SERVED = Served(
-    "vllm", "org/m", Layout(pp=2, stages=(30, 30)), kv="fp8", memory=Share(0.9), max_sequences=4,
-    speculation=Speculation("mtp", 1),
+SERVED = ReplicaServer(
+    "vllm", "org/m", Layout(pp=2, stages=(30, 30)), kv="fp8", memory=ServerMemory(0.9),
+    max_sequences=4, speculation=DraftSettings("mtp", 1),
 )  # fmt: skip
 junk = st.one_of(
     st.none(),

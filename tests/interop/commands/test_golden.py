@@ -6,13 +6,19 @@ import pytest
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands import targets
-from roofline.interop.commands.command import Command
-from roofline.interop.commands.served import Offloaded, Pool, Served, Share, Speculation
+from roofline.interop.commands.command import ServeCommand
+from roofline.interop.commands.served import (
+    DraftSettings,
+    OffloadedWeights,
+    PrefillServers,
+    ReplicaServer,
+    ServerMemory,
+)
 from roofline.records import replace
 from tests.interop.commands.serving import SITE
 
 GOLDEN = Path(__file__).with_name("golden")
-FULL = Served(
+FULL = ReplicaServer(
     "vllm",
     "org/Some-Model",
     Layout(tp=4, pp=2, stages=(31, 29)),
@@ -22,13 +28,13 @@ FULL = Served(
     max_sequences=128,
     token_budget=4096,
     max_context=32768,
-    memory=Share(0.9),
+    memory=ServerMemory(0.9),
     prefix_caching=False,
-    offloaded=Offloaded(0.25),
-    speculation=Speculation("eagle", 3, "org/Head"),
+    offloaded=OffloadedWeights(0.25),
+    speculation=DraftSettings("eagle", 3, "org/Head"),
 )
 EXPERTS = replace(
-    FULL, layout=Layout(dp=8, ep=8), speculation=Speculation("mtp", 1), weights="", offloaded=None
+    FULL, layout=Layout(dp=8, ep=8), speculation=DraftSettings("mtp", 1), weights="", offloaded=None
 )
 CASES = {
     "vllm-0.33.0": ("vllm", FULL),
@@ -51,11 +57,11 @@ CASES = {
 }
 
 
-def written_for(name: str) -> Command:
+def written_for(name: str) -> ServeCommand:
     """The command of a case, with a pool of prefill where its name says so."""
     target, served = CASES[name]
     before = replace(served, layout=Layout(tp=2), replicas=3, speculation=None)
-    pool = Pool(before, SITE) if name.endswith("split") else None
+    pool = PrefillServers(before, SITE) if name.endswith("split") else None
     return targets.write(target, served, SITE, pool)
 
 

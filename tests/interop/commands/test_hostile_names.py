@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from roofline.errors import InputError, RooflineError
 from roofline.interop.commands import targets
-from roofline.interop.commands.command import Command, commented, shell
+from roofline.interop.commands.command import ServeCommand, commented, shell
 from roofline.interop.commands.kubernetes import label
-from roofline.interop.commands.served import Served, Speculation
+from roofline.interop.commands.served import DraftSettings, ReplicaServer
 from roofline.interop.commands.words import split
 from roofline.records import replace
 from tests.cases import examples
@@ -42,8 +42,8 @@ HOSTILE = (
 )
 
 
-def asked(engine: str, name: str) -> Served:
-    return Served(engine, name, speculation=Speculation("eagle", 2, name))
+def asked(engine: str, name: str) -> ReplicaServer:
+    return ReplicaServer(engine, name, speculation=DraftSettings("eagle", 2, name))
 
 
 def run(script: str, folder: Path) -> bytes:
@@ -100,7 +100,7 @@ def test_a_script_writes_the_file_that_the_server_reads(tmp_path: Path, name: st
 
 def test_a_file_cannot_end_its_own_heredoc(tmp_path: Path) -> None:
     content = "a\nEOF\nEOF_\ntouch pwned\n"
-    written = Command("", (("true",),), files={"f": content})
+    written = ServeCommand("", (("true",),), files={"f": content})
     run(written.script, tmp_path)
     assert (tmp_path / "f").read_text("utf-8") == content
     assert not (tmp_path / "pwned").exists()
@@ -151,10 +151,10 @@ def test_any_name_makes_a_label_that_kubernetes_takes(name: str) -> None:
 )
 def test_a_name_that_is_a_flag_or_cannot_be_shown_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="name"):
-        Served("vllm", name)
+        ReplicaServer("vllm", name)
     if name:
         with pytest.raises(InputError, match="name"):
-            Speculation("eagle", 1, name)
+            DraftSettings("eagle", 1, name)
 
 
 def test_a_comment_stays_one_whatever_it_has() -> None:
@@ -163,7 +163,7 @@ def test_a_comment_stays_one_whatever_it_has() -> None:
 
 @pytest.mark.parametrize("word", ["$(HOSTNAME)", "x$(A)y", "$$$(A)"])
 def test_a_variable_in_a_manifest_is_not_guessed(word: str) -> None:
-    written = targets.write("k8s", Served("vllm", "org/model"), SITE)
+    written = targets.write("k8s", ReplicaServer("vllm", "org/model"), SITE)
     (text,) = written.files.values()
     with pytest.raises(RooflineError, match="variable"):
         targets.read(replace_word(text, word), lambda name: pytest.fail(name))
@@ -175,7 +175,7 @@ def replace_word(text: str, word: str) -> str:
 
 
 def test_the_replicas_of_a_pod_do_not_reach_its_command() -> None:
-    served = replace(Served("vllm", "org/model"), replicas=3)
+    served = replace(ReplicaServer("vllm", "org/model"), replicas=3)
     written = targets.write("k8s", served, SITE)
     assert "replicas: 3" in next(iter(written.files.values()))
     assert "replicas" not in written.lost

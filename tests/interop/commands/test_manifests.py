@@ -10,11 +10,11 @@ from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.hardware.catalog import gpu
 from roofline.interop.commands import targets
-from roofline.interop.commands.served import Pool, Served
+from roofline.interop.commands.served import PrefillServers, ReplicaServer
 from roofline.records import replace
 from tests.interop.commands.serving import SITE, no_files, read_back
 
-PLAIN = Served("vllm", "org/model", max_sequences=8)
+PLAIN = ReplicaServer("vllm", "org/model", max_sequences=8)
 REQUIRED: dict[str, tuple[str, ...]] = {
     "ConfigMap": ("apiVersion", "kind", "metadata", "data"),
     "Deployment": ("apiVersion", "kind", "metadata", "spec"),
@@ -22,13 +22,13 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 }
 
 
-def manifests(served: Served, vendor: str = "NVIDIA", gpu: str = "other") -> dict[str, Any]:
+def manifests(served: ReplicaServer, vendor: str = "NVIDIA", gpu: str = "other") -> dict[str, Any]:
     written = targets.write("k8s", served, replace(SITE, vendor=vendor, gpu=gpu))
     (text,) = written.files.values()
     return {document["kind"]: document for document in yaml.safe_load_all(text)}
 
 
-def container(served: Served, vendor: str = "NVIDIA", gpu: str = "other") -> dict[str, Any]:
+def container(served: ReplicaServer, vendor: str = "NVIDIA", gpu: str = "other") -> dict[str, Any]:
     (only,) = manifests(served, vendor, gpu)["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert isinstance(only, dict)
     return only
@@ -339,7 +339,7 @@ def test_manifests_are_valid(
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_dynamo_has_workers_of_prefill_and_of_decode(engine: str) -> None:
     served = replace(PLAIN, engine=engine, layout=Layout(tp=4), replicas=2)
-    before = Pool(replace(served, layout=Layout(tp=2), replicas=3), SITE)
+    before = PrefillServers(replace(served, layout=Layout(tp=2), replicas=3), SITE)
     (text,) = targets.write("dynamo", served, SITE, before).files.values()
     parts = {each["type"]: each for each in valid(text, GRAPH)["spec"]["components"]}
     assert set(parts) == {"frontend", "decode", "prefill"}
@@ -355,7 +355,7 @@ def test_dynamo_has_workers_of_prefill_and_of_decode(engine: str) -> None:
 
 def test_llm_d_has_pools_of_prefill_and_of_decode() -> None:
     served = replace(PLAIN, layout=Layout(tp=4), replicas=2)
-    before = Pool(replace(served, layout=Layout(tp=2), replicas=3), SITE)
+    before = PrefillServers(replace(served, layout=Layout(tp=2), replicas=3), SITE)
     (text,) = targets.write("llm-d", served, SITE, before).files.values()
     values = valid(text, VALUES)
     assert [values[side]["replicas"] for side in ("decode", "prefill")] == [2, 3]
@@ -378,7 +378,7 @@ def test_llm_d_has_pools_of_prefill_and_of_decode() -> None:
     ],
 )
 def test_what_a_platform_does_not_have_is_refused(
-    target: str, served: Served, message: str
+    target: str, served: ReplicaServer, message: str
 ) -> None:
     with pytest.raises(RooflineError, match=message) as refused:
         targets.write(target, served, SITE)
@@ -387,4 +387,4 @@ def test_what_a_platform_does_not_have_is_refused(
 
 def test_a_pool_of_prefill_wants_a_platform_that_has_one() -> None:
     with pytest.raises(RooflineError, match="not written for k8s"):
-        targets.write("k8s", PLAIN, SITE, Pool(PLAIN, SITE))
+        targets.write("k8s", PLAIN, SITE, PrefillServers(PLAIN, SITE))

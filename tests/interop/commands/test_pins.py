@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from roofline.cli.serve_command import Target
 from roofline.interop.commands import targets
 from roofline.interop.commands.pins import BENCHMARKS, PINS, Package
-from roofline.interop.commands.served import Served
+from roofline.interop.commands.served import ReplicaServer
 from tests.cases import examples
 from tests.interop.commands.packages import files_of
 from tests.interop.commands.serving import servers, written_or_refused
@@ -32,7 +32,7 @@ def test_every_target_is_pinned() -> None:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(served=servers())
-def test_every_flag_that_is_written_is_listed(served: Served) -> None:
+def test_every_flag_that_is_written_is_listed(served: ReplicaServer) -> None:
     written = written_or_refused(served.engine, served)
     if written is None:
         return

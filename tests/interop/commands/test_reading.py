@@ -8,8 +8,8 @@ import pytest
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.interop.commands import targets
-from roofline.interop.commands.reading import Read
-from roofline.interop.commands.served import Adapters, Offloaded, Share, Speculation
+from roofline.interop.commands.reading import ParsedCommand
+from roofline.interop.commands.served import Adapters, DraftSettings, OffloadedWeights, ServerMemory
 from roofline.records import replace
 from roofline.schema import Document, parse_yaml
 from tests.interop.commands.serving import GIB, SITE, read_back
@@ -29,7 +29,7 @@ speculative_config:
 """
 
 
-def read(text: str, **files: str) -> Read:
+def read(text: str, **files: str) -> ParsedCommand:
     def named(name: str) -> Document:
         return parse_yaml(files[name.partition(".")[0]], name)
 
@@ -114,19 +114,19 @@ def test_data_parallelism_around_a_model_is_replicas() -> None:
         (
             "text-generation-launcher --model-id m --max-batch-total-tokens 9000",
             "memory",
-            Share(9000.0, "tokens"),
+            ServerMemory(9000.0, "tokens"),
         ),
         (
             "text-generation-launcher --model-id m --speculate 3",
             "speculation",
-            Speculation("ngram", 3),
+            DraftSettings("ngram", 3),
         ),
         ("lmdeploy serve api_server m --tp 2", "layout", Layout(tp=2)),
-        ("lmdeploy serve api_server m", "memory", Share(0.8, "free")),
+        ("lmdeploy serve api_server m", "memory", ServerMemory(0.8, "free")),
         (
             "lmdeploy serve api_server m --cache-max-entry-count 10",
             "memory",
-            Share(640.0, "tokens"),
+            ServerMemory(640.0, "tokens"),
         ),
         ("lmdeploy serve api_server m --quant-policy 4", "kv", "int4-kv"),
         ("lmdeploy serve api_server m --model-format awq", "weights", "int4"),
@@ -139,25 +139,25 @@ def test_data_parallelism_around_a_model_is_replicas() -> None:
         ("OLLAMA_NUM_PARALLEL=4 ollama run mistral:7b", "max_sequences", 4),
         ("OLLAMA_KV_CACHE_TYPE=q8_0 ollama run mistral:7b", "kv", "int8-kv"),
         ("docker run -e OLLAMA_NUM_PARALLEL=4 ollama/ollama run mistral:7b", "max_sequences", 4),
-        ("vllm serve m --cpu-offload-gb 2.5", "offloaded", Offloaded(2.5 * GIB, "bytes")),
-        ("vllm serve m --spec-method mtp --spec-tokens 2", "speculation", Speculation("mtp", 2)),
+        ("vllm serve m --cpu-offload-gb 2.5", "offloaded", OffloadedWeights(2.5 * GIB, "bytes")),
+        ("vllm serve m --spec-method mtp --spec-tokens 2", "speculation", DraftSettings("mtp", 2)),
         (
             "vllm serve m --speculative-config.method eagle3 --speculative-config.model h "
             "--speculative-config.num_speculative_tokens 3",
             "speculation",
-            Speculation("eagle", 3, "h"),
+            DraftSettings("eagle", 3, "h"),
         ),
         ("sglang serve --model m", "memory", None),
         ("sglang serve --model m --chunked-prefill-size -1", "chunked_prefill", False),
         (
             "sglang serve --model m --speculative-algorithm EAGLE --speculative-num-steps 2",
             "speculation",
-            Speculation("mtp", 2),
+            DraftSettings("mtp", 2),
         ),
         ("trtllm-serve m", "memory", None),
         ("trtllm-serve m", "chunked_prefill", False),
-        ("trtllm-serve m --config x.yaml", "memory", Share(0.85, "free")),
-        ("trtllm-serve m --config x.yaml", "speculation", Speculation("mtp", 2)),
+        ("trtllm-serve m --config x.yaml", "memory", ServerMemory(0.85, "free")),
+        ("trtllm-serve m --config x.yaml", "speculation", DraftSettings("mtp", 2)),
         ("trtllm-serve m --max_batch_size 4 --config x.yaml", "max_sequences", 32),
         ("llama-server -m m-F16.gguf", "weights", "fp16"),
         ("llama-server -hf org/m-GGUF:BF16", "model", "org/m"),
@@ -169,9 +169,9 @@ def test_data_parallelism_around_a_model_is_replicas() -> None:
         ("llama-server -m m-70b-Q8_0-00001-of-00002.gguf", "model", "m-70b"),
         ("llama-server -m m.gguf -c 4096 -np 4", "max_context", 1024),
         ("llama-server -m m.gguf -c 4096 -np 4 -kvu", "max_context", None),
-        ("llama-server -m m.gguf -c 4096", "memory", Share(4096.0, "tokens")),
+        ("llama-server -m m.gguf -c 4096", "memory", ServerMemory(4096.0, "tokens")),
         ("llama-server -m m.gguf -b 64", "token_budget", 64),
-        ("llama-server -m m.gguf -ngl 20", "offloaded", Offloaded(20.0, "resident")),
+        ("llama-server -m m.gguf -ngl 20", "offloaded", OffloadedWeights(20.0, "resident")),
         ("llama-server -m m.gguf -ngl 99", "offloaded", None),
     ],
 )

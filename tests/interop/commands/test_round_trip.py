@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from roofline.interop.commands import targets
 from roofline.interop.commands.memory import converted, kept_outside
-from roofline.interop.commands.served import Served
+from roofline.interop.commands.served import ReplicaServer
 from roofline.records import replace
 from tests.cases import examples
 from tests.interop.commands.serving import (
@@ -23,9 +23,9 @@ AROUND = ("k8s", "ray-serve", "dynamo", "llm-d")
 CONVERTED = ("layout", "memory", "offloaded")
 
 
-def same(found: Served, asked: Served, lost: frozenset[str]) -> None:
+def same(found: ReplicaServer, asked: ReplicaServer, lost: frozenset[str]) -> None:
     """All that is not lost is what was asked for."""
-    for name in Served.__struct_fields__:
+    for name in ReplicaServer.__struct_fields__:
         if name in lost or name in CONVERTED:
             continue
         assert getattr(found, name) == getattr(asked, name), name
@@ -46,7 +46,7 @@ def same(found: Served, asked: Served, lost: frozenset[str]) -> None:
 @pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(served=servers())
-def test_a_server_is_read_back_from_its_command(served: Served) -> None:
+def test_a_server_is_read_back_from_its_command(served: ReplicaServer) -> None:
     written = written_or_refused(served.engine, served)
     if written is None:
         return
@@ -58,7 +58,7 @@ def test_a_server_is_read_back_from_its_command(served: Served) -> None:
 @settings(max_examples=examples(100), deadline=None)
 @given(served=servers(names), target=st.sampled_from(AROUND))
 def test_a_server_is_read_back_from_the_file_around_its_command(
-    served: Served, target: str
+    served: ReplicaServer, target: str
 ) -> None:
     written = written_or_refused(target, served)
     if written is None:
@@ -71,7 +71,7 @@ def test_a_server_is_read_back_from_the_file_around_its_command(
 @pytest.mark.slow
 @settings(max_examples=examples(200), deadline=None)
 @given(served=servers(), target=st.sampled_from(["", *AROUND]))
-def test_whatever_is_lost_is_in_a_note(served: Served, target: str) -> None:
+def test_whatever_is_lost_is_in_a_note(served: ReplicaServer, target: str) -> None:
     written = written_or_refused(target or served.engine, served)
     if written is None:
         return
@@ -98,7 +98,7 @@ def test_whatever_is_lost_is_in_a_note(served: Served, target: str) -> None:
 @pytest.mark.slow
 @settings(max_examples=examples(200), deadline=None)
 @given(served=servers())
-def test_a_command_that_was_read_is_written_the_same(served: Served) -> None:
+def test_a_command_that_was_read_is_written_the_same(served: ReplicaServer) -> None:
     written = written_or_refused(served.engine, served)
     if written is None:
         return

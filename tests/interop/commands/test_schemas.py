@@ -13,7 +13,7 @@ from referencing.jsonschema import DRAFT202012
 from roofline.cost.layout import Layout
 from roofline.interop.commands import targets
 from roofline.interop.commands.pins import PINS, Package
-from roofline.interop.commands.served import Pool, Served
+from roofline.interop.commands.served import PrefillServers, ReplicaServer
 from roofline.records import replace
 from tests.interop.commands.packages import files_of
 from tests.interop.commands.serving import SITE
@@ -33,7 +33,7 @@ KINDS = {
 }
 CHARTED = ("modelCommand", "mountModelVolume")
 """Keys of llm-d's containers that its chart takes out before Kubernetes sees them."""
-PLAIN = Served("vllm", "org/model", max_sequences=8, replicas=2)
+PLAIN = ReplicaServer("vllm", "org/model", max_sequences=8, replicas=2)
 
 
 def errors(kind: str, document: Any) -> list[str]:
@@ -48,13 +48,13 @@ def errors(kind: str, document: Any) -> list[str]:
     return [f"{each.json_path}: {each.message}" for each in validator.iter_errors(document)]
 
 
-def written(target: str, served: Served, before: Pool | None = None) -> list[Any]:
+def written(target: str, served: ReplicaServer, before: PrefillServers | None = None) -> list[Any]:
     (text,) = targets.write(target, served, SITE, before).files.values()
     return list(yaml.safe_load_all(text))
 
 
-def split(served: Served) -> Pool:
-    return Pool(replace(served, layout=Layout(tp=2), replicas=3), SITE)
+def split(served: ReplicaServer) -> PrefillServers:
+    return PrefillServers(replace(served, layout=Layout(tp=2), replicas=3), SITE)
 
 
 @pytest.mark.slow

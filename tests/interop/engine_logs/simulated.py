@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.cost.deployment import Deployment
 from roofline.hardware import catalog as hardware
 from roofline.model import catalog as networks
@@ -146,7 +146,7 @@ class Loop:
 
 def deployment(engine: str = "vllm") -> Deployment:
     network, device = networks.architecture("llama-3.1-8b"), hardware.gpu("h100-sxm")
-    return deployed(network, device, None, engine=engine, calibration="auto")
+    return make_deployment(network, device, None, engine=engine, calibration="auto")
 
 
 def loops(

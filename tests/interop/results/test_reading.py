@@ -216,9 +216,9 @@ def test_any_file_forced_to_any_format_is_read_or_refused(name: str, forced: str
 
 def test_a_format_is_known_by_being_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "zebra.py").write_text(
-        "from roofline.interop.results.run import Format\n"
+        "from roofline.interop.results.run import ResultFormat\n"
         "def mine(content): return content.text.startswith('stripes')\n"
-        "FORMAT = Format('zebra', 'stripes', mine, lambda content: [], '1')\n",
+        "FORMAT = ResultFormat('zebra', 'stripes', mine, lambda content: [], '1')\n",
         "utf-8",
     )
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path)])
@@ -339,7 +339,7 @@ def test_a_table_that_is_too_long_is_refused_before_a_row_is_kept(
     monkeypatch.setattr(contents, "MOST_DOCUMENTS", 109)
     assert len(contents.rows(table)) == 109
     monkeypatch.setattr(contents, "MOST_DOCUMENTS", 100)
-    monkeypatch.setattr(contents, "Node", lambda *_: pytest.fail("a row was kept"))
+    monkeypatch.setattr(contents, "LocatedValue", lambda *_: pytest.fail("a row was kept"))
     with pytest.raises(DocumentError, match=r"a\.csv:102: the table has more than 100 rows"):
         contents.rows(table)
 

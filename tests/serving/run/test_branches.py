@@ -12,7 +12,7 @@ from roofline.errors import RooflineError
 from roofline.model.catalog import architecture
 from roofline.model.tower import Media, share
 from roofline.serving.traffic.draw import draw
-from roofline.serving.traffic.lengths import Constant
+from roofline.serving.traffic.lengths import ConstantLength
 from roofline.serving.traffic.traffic import Traffic, Turns
 
 SEES = "qwen2.5-vl-7b-instruct"
@@ -70,8 +70,16 @@ def test_prompts_that_are_cut_take_the_whole_tower_once() -> None:
 
 
 def test_a_session_has_its_pictures_in_its_first_message() -> None:
-    plain = Traffic(Constant(100), Constant(10), requests=6, turns=Turns(Constant(3)))
-    seen = Traffic(Constant(100), Constant(10), requests=6, turns=Turns(Constant(3)), media=50)
+    plain = Traffic(
+        ConstantLength(100), ConstantLength(10), requests=6, turns=Turns(ConstantLength(3))
+    )
+    seen = Traffic(
+        ConstantLength(100),
+        ConstantLength(10),
+        requests=6,
+        turns=Turns(ConstantLength(3)),
+        media=50,
+    )
     assert (draw(seen).prompt - draw(plain).prompt).tolist() == [50] * 6
 
 

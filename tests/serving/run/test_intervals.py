@@ -7,17 +7,23 @@ import numpy as np
 import pytest
 
 from roofline.bench.calibrations import calibration_of
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.records import replace
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import requests
 from roofline.serving.run import intervals as module
-from roofline.serving.run.intervals import Doubt, doubt_of, figures, intervals, noise_of
-from roofline.serving.run.result import Load, Run, result_of
+from roofline.serving.run.intervals import (
+    StepUncertainty,
+    figures,
+    intervals,
+    noise_of,
+    step_uncertainty,
+)
+from roofline.serving.run.result import Run, ServiceLoad, result_of
 from roofline.serving.run.serve import Fleet, saturation, serve
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import Server
-from roofline.serving.stages import slowest, through
+from roofline.serving.stages import price_step, slowest
 from roofline.serving.static import CENTRAL
 from tests.serving.deployments import on
 from tests.serving.simulate.reference_prices import step_s
@@ -28,13 +34,13 @@ MEASURED = replace(
 )
 PRICES = step_prices(DEPLOYMENT, sequences=32, longest=4096)
 SERVER = Server(token_budget=2048, max_sequences=32, kv_tokens=200_000)
-LOAD = Load("mine", "Mine", "some", "some", "Poisson", 0.0, 0)
+LOAD = ServiceLoad("mine", "Mine", "some", "some", "Poisson", 0.0, 0)
 LATENCY, TTFT = ("latency_s", "mean"), ("ttft_s", "mean")
 
 
-def alike(one: float = 0.2, misses: Any = None) -> Doubt:
+def alike(one: float = 0.2, misses: Any = None) -> StepUncertainty:
     """All steps off by the same factor."""
-    return Doubt(one, one, 1.0, misses or {})
+    return StepUncertainty(one, one, 1.0, misses or {})
 
 
 def alone(count: int = 4, slo: str = "") -> Run:
@@ -73,7 +79,7 @@ def test_where_nothing_waits_times_are_as_unsure_as_prices() -> None:
 
 
 def test_prefill_and_decode_are_off_by_what_each_is() -> None:
-    made = intervals(alone(), Doubt(0.1, 0.3, 0.0, {})).bounds
+    made = intervals(alone(), StepUncertainty(0.1, 0.3, 0.0, {})).bounds
     for name, sd in ((TTFT, 0.3), (("tpot_s", "mean"), 0.1)):
         low, high = made[name]
         assert log(high / low) / (2 * CENTRAL) == pytest.approx(sd, rel=0.02)
@@ -87,7 +93,7 @@ def test_without_doubt_and_noise_nothing_is_unsure() -> None:
 
 
 def test_a_step_is_off_by_the_factors_of_its_parts() -> None:
-    scaled = Doubt(0.1, 0.2, 0.5, {}).scaled(PRICES, 1.0, -1.0)
+    scaled = StepUncertainty(0.1, 0.2, 0.5, {}).scaled(PRICES, 1.0, -1.0)
     decode, prefill = exp(0.1), exp(0.2 * (0.5 - np.sqrt(0.75)))
     alone_s = step_s(PRICES, 8, 8000.0, [])
     assert step_s(scaled, 8, 8000.0, []) == pytest.approx(decode * alone_s)
@@ -119,7 +125,7 @@ def test_intervals_hold_four_of_five_runs_at_prices_drawn_at_random(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "noise_of", lambda _: {})  # the requests are the same
-    run, doubt = crowd(rate=10.0), Doubt(0.15, 0.25, 0.6, {})
+    run, doubt = crowd(rate=10.0), StepUncertainty(0.15, 0.25, 0.6, {})
     found = intervals(run, doubt)
     random = np.random.default_rng(5)
     inside: dict[Any, list[bool]] = {TTFT: [], LATENCY: [], ("tpot_s", "p99"): []}
@@ -179,23 +185,23 @@ def test_answers_that_all_end_together_have_a_rate_too() -> None:
 
 
 def test_errors_of_kernels_of_one_kind_go_together() -> None:
-    doubt = doubt_of(MEASURED, batch=16.0, context=1000.0, prompt=800.0, misses={})
-    decode = slowest(through(MEASURED, Group(np.array(16.0), 1.0, 1000.0))).parts
-    prefill = slowest(through(MEASURED, Group(1.0, 800.0, 800.0))).parts
+    doubt = step_uncertainty(MEASURED, batch=16.0, context=1000.0, prompt=800.0, misses={})
+    decode = slowest(price_step(MEASURED, SequenceGroup(np.array(16.0), 1.0, 1000.0))).parts
+    prefill = slowest(price_step(MEASURED, SequenceGroup(1.0, 800.0, 800.0))).parts
     assert doubt.decode_sd == pytest.approx(float(np.mean(decode.log_sd)))
     assert doubt.prefill_sd == pytest.approx(float(np.mean(prefill.log_sd)))
     assert 0 < doubt.correlation < 1  # both have products, and attention each of its own
 
 
 def test_what_an_engine_misses_beyond_its_kernels_is_common_to_all_steps() -> None:
-    own = doubt_of(MEASURED, batch=16.0, context=1000.0, prompt=800.0, misses={})
+    own = step_uncertainty(MEASURED, batch=16.0, context=1000.0, prompt=800.0, misses={})
     misses = {"tpot_s": 2 * own.decode_sd}
-    both = doubt_of(MEASURED, batch=16.0, context=1000.0, prompt=800.0, misses=misses)
+    both = step_uncertainty(MEASURED, batch=16.0, context=1000.0, prompt=800.0, misses=misses)
     assert both.decode_sd == pytest.approx(2 * own.decode_sd)
     assert both.prefill_sd > own.prefill_sd
     assert both.correlation > own.correlation
     small = {"tpot_s": own.decode_sd / 2}
-    same = doubt_of(MEASURED, batch=16.0, context=1000.0, prompt=800.0, misses=small)
+    same = step_uncertainty(MEASURED, batch=16.0, context=1000.0, prompt=800.0, misses=small)
     assert same.decode_sd == own.decode_sd
 
 

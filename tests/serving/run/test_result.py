@@ -8,21 +8,21 @@ import pytest
 import roofline
 from roofline.records import replace
 from roofline.serving.objectives import parse_slo
-from roofline.serving.run.result import Load, Run, result_of
+from roofline.serving.run.result import Run, ServiceLoad, result_of
 from roofline.serving.run.serve import Fleet, saturation, serve
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import Server
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Uniform
-from roofline.serving.traffic.traffic import Poisson, Shared, Traffic
+from roofline.serving.traffic.traffic import Poisson, SharedPrefixes, Traffic
 from roofline.table import Table
 from tests.serving.deployments import on
 
 DEPLOYMENT = on("llama-3.1-8b")
 PRICES = step_prices(DEPLOYMENT, sequences=32, longest=4096)
 SERVER = Server(token_budget=2048, max_sequences=32, kv_tokens=200_000, sharing=True)
-TRAFFIC = Traffic(Uniform(100, 900), Uniform(1, 120), Poisson(10.0), 400, Shared(320))
-LOAD = Load("mine", "Mine", "some", "some", "Poisson", 10.0, 0)
+TRAFFIC = Traffic(Uniform(100, 900), Uniform(1, 120), Poisson(10.0), 400, SharedPrefixes(320))
+LOAD = ServiceLoad("mine", "Mine", "some", "some", "Poisson", 10.0, 0)
 
 
 def run(

@@ -12,9 +12,9 @@ from roofline.records import replace
 from roofline.serving.requests import Requests, picked_rows, requests
 from roofline.serving.run.routing import (
     ROUTERS,
+    ReplicaSchedule,
+    ReplicaWork,
     Router,
-    Schedule,
-    Work,
     routed,
     scheduled,
     turn,
@@ -35,7 +35,7 @@ SERVER = Server(max_sequences=64, token_budget=2048, kv_tokens=200_000, sharing=
 BLOCK = 16
 
 
-def reference(made: Requests, works: list[Work], *, prefix: bool) -> list[int]:
+def reference(made: Requests, works: list[ReplicaWork], *, prefix: bool) -> list[int]:
     """Replica of each request: load and pages of each replica looked at one at a time."""
     head: dict[int, int] = {}
     for row, after in enumerate(made.after.tolist()):
@@ -100,7 +100,9 @@ def test_random_traces_go_where_a_router_step_by_step_sends_them(part: int, pref
         # Half of them of one kind, half of up to three.
         kinds = random.integers(0, 1 + 2 * (seed % 2), int(random.integers(1, 5)))
         rooms = random.choice([0, 3, 20, 1000], 3) * BLOCK + BLOCK
-        works = [Work(2.0 ** (-7 - k), 2.0 ** (-9 + k), int(rooms[k])) for k in kinds.tolist()]
+        works = [
+            ReplicaWork(2.0 ** (-7 - k), 2.0 ** (-9 + k), int(rooms[k])) for k in kinds.tolist()
+        ]
         router: Router = "prefix" if prefix else "load"
         assert routed(made, works, router).tolist() == reference(made, works, prefix=prefix), seed
 
@@ -138,7 +140,7 @@ def test_a_single_replica_has_no_choice_and_words_are_those_of_the_question() ->
     for router in ROUTERS:
         assert set(routed(made, [work_of(PRICES, SERVER, made)], router).tolist()) == {0}
     assert get_args(parameters.Router) == ROUTERS
-    turns = routed(made, [Work(0.0, 0.0, 0)] * 3, "turns")
+    turns = routed(made, [ReplicaWork(0.0, 0.0, 0)] * 3, "turns")
     heads = np.flatnonzero(made.after < 0)
     assert turns[heads].tolist() == [n % 3 for n in range(len(heads))]
 
@@ -160,7 +162,7 @@ def test_a_schedule_sends_in_turn_to_those_that_serve(seed: int) -> None:
     changes = np.concatenate([[0.0], np.sort(random.uniform(1.0, 50.0, 5))])
     counts = random.integers(1, 6, 6)
     made = requests(np.sort(random.uniform(0.0, 60.0, 200)), 100, 10)
-    chosen = scheduled(made, Schedule(changes, counts, 0.0))
+    chosen = scheduled(made, ReplicaSchedule(changes, counts, 0.0))
     for place, (arrival, replica) in enumerate(zip(made.arrival, chosen, strict=True)):
         serving = [n for start, n in zip(changes, counts, strict=True) if start <= arrival][-1]
         assert replica == place % serving
@@ -168,7 +170,7 @@ def test_a_schedule_sends_in_turn_to_those_that_serve(seed: int) -> None:
 
 def test_replicas_side_by_side_serve_as_one_after_the_other() -> None:
     made = chat(600, 40.0)
-    schedule = Schedule(np.array([0.0, 5.0, 9.0]), np.array([1, 4, 2]), 30.0)
+    schedule = ReplicaSchedule(np.array([0.0, 5.0, 9.0]), np.array([1, 4, 2]), 30.0)
     server = replace(SERVER, sharing=False)
     fleet = Fleet(PRICES, server, 4, schedule=schedule)
     alone, beside = serve(fleet, made), serve(replace(fleet, workers=3), made)

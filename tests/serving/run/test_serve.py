@@ -13,11 +13,11 @@ from roofline.serving.run.routing import turn
 from roofline.serving.run.serve import Fleet, running, saturation, serve, waiting
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
-from roofline.serving.simulate.served import Course, Served, Totals
+from roofline.serving.simulate.served import Course, ServedRequests, Totals
 from roofline.serving.simulate.server import Server
 from roofline.serving.simulate.steady import arriving, share_of
 from roofline.serving.traffic.draw import draw
-from roofline.serving.traffic.lengths import Constant, Uniform
+from roofline.serving.traffic.lengths import ConstantLength, Uniform
 from roofline.serving.traffic.traffic import Poisson, Traffic, Turns
 from tests.serving.deployments import on
 
@@ -28,11 +28,11 @@ LOAD = Traffic(Uniform(100, 900), Uniform(20, 120), Poisson(5.0), requests=300)
 NOTHING = Totals(1, 1.0, 1.0, *([0] * 8), *([0.0] * 5))
 
 
-def columns(start: list[float], begun: list[float], end: list[float]) -> Served:
+def columns(start: list[float], begun: list[float], end: list[float]) -> ServedRequests:
     zeros = np.zeros(len(start), np.int64)
     times = (np.array(start), np.array(begun), np.array(begun), np.array(end))
     empty = Course(1.0, np.zeros(1), np.zeros(1))
-    return Served(*times, zeros + 1, zeros + 1, zeros, zeros, zeros, NOTHING, empty)
+    return ServedRequests(*times, zeros + 1, zeros + 1, zeros, zeros, zeros, NOTHING, empty)
 
 
 def test_replicas_serve_what_each_of_them_would_serve_alone() -> None:
@@ -152,7 +152,7 @@ def test_saturation_is_that_of_the_closed_form(capsys: pytest.CaptureFixture[str
 
 
 def test_where_answers_are_one_token_saturation_is_that_of_full_steps() -> None:
-    made = draw(replace(LOAD, output=Constant(1), requests=3000), 1)
+    made = draw(replace(LOAD, output=ConstantLength(1), requests=3000), 1)
     full = float(np.interp(2048, PRICES.tokens, PRICES.others_s[0]))
     most = 2048 / float(made.prompt.mean()) / full
     # Attention of the chunks is what a full step takes beside that.

@@ -10,7 +10,7 @@ from roofline.hardware.engine import engine, engine_names
 from roofline.model.parameters import kv_bytes_per_token
 from roofline.serving import room as static_room
 from roofline.serving.requests import requests
-from roofline.serving.simulate.server import Asked, page_of, server_of
+from roofline.serving.simulate.server import ServerOptions, page_of, server_of
 from roofline.serving.workload import Workload
 from tests.serving.deployments import on
 
@@ -20,7 +20,7 @@ SOME = requests(np.arange(50.0), np.arange(50) * 20 + 500, 200)
 def room(deployment: Deployment, context: int, utilization: float | None = None) -> int:
     """Tokens that a server has room for where all requests are so long."""
     made = requests([0.0], context - 1, 1)
-    return server_of(deployment, Asked(), made, utilization).kv_tokens
+    return server_of(deployment, ServerOptions(), made, utilization).kv_tokens
 
 
 def test_the_room_of_plain_attention_is_memory_over_the_bytes_of_a_token() -> None:
@@ -59,9 +59,9 @@ def test_groups_with_sequences_of_their_own_have_room_of_their_own() -> None:
 
 def test_each_group_has_a_scheduler_of_its_own() -> None:
     spread = on("deepseek-v3", "h200-sxm", weights="fp8", layout=Layout(dp=8, ep=8))
-    server = server_of(spread, Asked(), SOME, None)
+    server = server_of(spread, ServerOptions(), SOME, None)
     assert (server.max_sequences, server.token_budget) == (8 * 1024, 8 * 8192)
-    assert server_of(spread, Asked(max_sequences=100), SOME, None).max_sequences == 100
+    assert server_of(spread, ServerOptions(max_sequences=100), SOME, None).max_sequences == 100
 
 
 def test_windows_leave_room_for_longer_contexts() -> None:
@@ -84,7 +84,7 @@ def test_a_network_that_leaves_no_room_is_refused() -> None:
 @pytest.mark.parametrize("name", engine_names(unlisted=True))
 def test_a_server_has_the_defaults_of_its_engine_on_its_device(name: str) -> None:
     deployment, known = on(engine=name), engine(name)
-    server = server_of(deployment, Asked(), SOME, None)
+    server = server_of(deployment, ServerOptions(), SOME, None)
     assert (server.policy, server.first) == (known.policy, known.first)
     assert server.reservation == known.reservation
     assert server.max_sequences == known.sequences_on(deployment.node.gpu)
@@ -95,7 +95,7 @@ def test_a_server_has_the_defaults_of_its_engine_on_its_device(name: str) -> Non
 
 
 def test_what_is_asked_for_goes_before_defaults() -> None:
-    asked = Asked(
+    asked = ServerOptions(
         "continuous",
         "prefill",
         max_sequences=64,
@@ -111,10 +111,13 @@ def test_what_is_asked_for_goes_before_defaults() -> None:
 
 
 def test_batches_and_regions_share_no_prefixes() -> None:
-    assert not server_of(on(), Asked("static"), SOME, None).sharing
-    region = server_of(on(), Asked(contiguous=True), SOME, None)
+    assert not server_of(on(), ServerOptions("static"), SOME, None).sharing
+    region = server_of(on(), ServerOptions(contiguous=True), SOME, None)
     assert (region.kv, region.sharing) == ("contiguous", False)
-    for asked in (Asked("static", sharing=True), Asked(contiguous=True, sharing=True)):
+    for asked in (
+        ServerOptions("static", sharing=True),
+        ServerOptions(contiguous=True, sharing=True),
+    ):
         with pytest.raises(InputError, match="not shared"):
             server_of(on(), asked, SOME, None)
 

@@ -14,18 +14,18 @@ from roofline.cost.layout import parse
 from roofline.cost.work import Array
 from roofline.records import replace
 from roofline.serving.requests import Requests, requests
-from roofline.serving.run.intervals import Doubt
+from roofline.serving.run.intervals import StepUncertainty
 from roofline.serving.run.steady_intervals import arriving_within, closed_within
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate
-from roofline.serving.simulate.server import Asked, Server, server_of
-from roofline.serving.simulate.steady import Share, arriving, closed, share_of
+from roofline.serving.simulate.server import Server, ServerOptions, server_of
+from roofline.serving.simulate.steady import RequestMeans, arriving, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED, OPEN, SATURATION, open_sd
 from roofline.serving.static import CENTRAL
 from tests.serving.deployments import on
 
 NORMAL = NormalDist()
-SURE = Doubt(0.0, 0.0, 0.0, {})
+SURE = StepUncertainty(0.0, 0.0, 0.0, {})
 SERVER = Server(max_sequences=64, token_budget=2048)
 LENGTHS = {
     "chat": (1100, 0.6, 210, 1.0),
@@ -96,7 +96,7 @@ def test_clients_are_as_far_off_as_is_stated() -> None:
 @pytest.mark.slow
 def test_prices_that_are_off_are_followed() -> None:
     # By brute force: the closed form at many prices, and its own error beside.
-    doubt, rates = Doubt(0.1, 0.2, 0.5, {}), np.array([0.2, 0.6]) * saturation()
+    doubt, rates = StepUncertainty(0.1, 0.2, 0.5, {}), np.array([0.2, 0.6]) * saturation()
     found = arriving_within(chats(), prices(), SERVER, rates, doubt)
     places = [NORMAL.inv_cdf((i + 0.5) / 10.0) for i in range(10)]
     values: dict[str, list[Array]] = {name: [] for name in OPEN}
@@ -118,7 +118,7 @@ def test_the_chance_that_all_is_served_is_that_of_the_normal_error() -> None:
     bare = replace(prices(), engine=EngineCosts())
     most = float(arriving(share_of(chats(), bare, SERVER), 1e-6).saturation_per_s[0])
     rates, sd = np.array([0.8, 0.88, 0.97]) * most, 0.12
-    found = arriving_within(chats(), bare, SERVER, rates, Doubt(sd, sd, 1.0, {}))
+    found = arriving_within(chats(), bare, SERVER, rates, StepUncertainty(sd, sd, 1.0, {}))
     expected = [NORMAL.cdf(-np.log(rate / most) / sd) for rate in rates]
     assert found.served == pytest.approx(expected, abs=0.03)
     # Where it is less sure than 90 %, latencies have no upper end, and throughput a lower one.
@@ -129,8 +129,12 @@ def test_the_chance_that_all_is_served_is_that_of_the_normal_error() -> None:
 
 def test_misses_of_the_engine_count_where_they_are_more() -> None:
     rates = np.array([0.3]) * saturation()
-    small = arriving_within(chats(), prices(), SERVER, rates, Doubt(0.1, 0.1, 0.0, {"ttft_s": 0}))
-    large = arriving_within(chats(), prices(), SERVER, rates, Doubt(0.1, 0.1, 0.0, {"ttft_s": 0.4}))
+    small = arriving_within(
+        chats(), prices(), SERVER, rates, StepUncertainty(0.1, 0.1, 0.0, {"ttft_s": 0})
+    )
+    large = arriving_within(
+        chats(), prices(), SERVER, rates, StepUncertainty(0.1, 0.1, 0.0, {"ttft_s": 0.4})
+    )
     wide = np.log(large.high["ttft_s"] / large.low["ttft_s"])
     assert wide == pytest.approx(
         2 * CENTRAL * sqrt(0.4**2 + float(open_sd("ttft_s", rates * 0 + 0.3)[0]) ** 2), rel=0.02
@@ -149,14 +153,16 @@ def test_beyond_the_loads_that_were_compared_no_time_has_an_end() -> None:
 
 def test_answers_of_one_token_have_no_time_between_tokens() -> None:
     alone = replace(chats(), output=np.ones_like(chats().output))
-    found = arriving_within(alone, prices(), SERVER, np.array([1.0]), Doubt(0.1, 0.1, 0.5, {}))
+    found = arriving_within(
+        alone, prices(), SERVER, np.array([1.0]), StepUncertainty(0.1, 0.1, 0.5, {})
+    )
     assert np.isnan(found.low["tpot_s"]).all()
     assert np.isfinite(found.high["ttft_s"]).all()
 
 
 @pytest.mark.slow
 def test_many_loads_are_those_of_a_few() -> None:
-    doubt = Doubt(0.1, 0.1, 0.5, {})
+    doubt = StepUncertainty(0.1, 0.1, 0.5, {})
     rates = np.linspace(0.1, 0.9, 70) * saturation()
     many = arriving_within(chats(), prices(), SERVER, rates, doubt)
     few = arriving_within(chats(), prices(), SERVER, rates[[3, 68]], doubt)
@@ -181,11 +187,11 @@ def simulated() -> Iterator[tuple[str, float]]:
     for model, engine, layout, name in FRESH:
         deployment = on(model, layout=parse(layout), engine=engine)
         given = chats(3000, 11, name)
-        server = server_of(deployment, Asked(sharing=False), given, None)
+        server = server_of(deployment, ServerOptions(sharing=False), given, None)
         table = step_prices(
             deployment, sequences=server.max_sequences, longest=server.longest, engine=ENGINE
         )
-        share: Share = share_of(given, table, server)
+        share: RequestMeans = share_of(given, table, server)
         most = float(arriving(share, 1e-6).saturation_per_s[0])
         for load in (0.1, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9):
             coming = replace(given, arrival=given.arrival / (load * most))

@@ -11,7 +11,7 @@ from roofline.serving.draft_trees import best, chain
 from roofline.serving.drafts import NGRAM, Draft, eagle
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
-from roofline.serving.simulate.drafting import Drafting, Rounds, ahead
+from roofline.serving.simulate.drafting import RoundDraft, Rounds, ahead
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import UNPACED
 from roofline.serving.simulate.server import Server
@@ -27,11 +27,11 @@ SERVER = Server(max_sequences=64, token_budget=8192)
 PLAIN = Fleet(TABLE, SERVER)
 
 
-def drafting(acceptance: str = "0.7", length: int = 4, draft: Draft = NGRAM) -> Drafting:
-    return Drafting(draft, chain(parse(acceptance), length), 1)
+def drafting(acceptance: str = "0.7", length: int = 4, draft: Draft = NGRAM) -> RoundDraft:
+    return RoundDraft(draft, chain(parse(acceptance), length), 1)
 
 
-def fleet(given: Requests, what: Drafting) -> Fleet:
+def fleet(given: Requests, what: RoundDraft) -> Fleet:
     return drafting_fleet(PLAIN, TARGET, given, what)
 
 
@@ -50,7 +50,7 @@ def test_positions_and_trees_are_drawn_as_they_are_accepted() -> None:
     # 1, 2, 3 tokens: refused at once; after one; all accepted.
     np.testing.assert_allclose(drafting("0.8,0.5", 2).chances, [0.2, 0.4, 0.4])
     tree = best(parse("0.6+0.2,0.5+0.1"), 4)
-    assert Drafting(NGRAM, tree).chances @ np.arange(1, tree.depth + 2) == pytest.approx(
+    assert RoundDraft(NGRAM, tree).chances @ np.arange(1, tree.depth + 2) == pytest.approx(
         tree.tokens
     )
 
@@ -144,10 +144,10 @@ def test_what_drafts_takes_memory() -> None:
         taking.server(replace(server, kv_tokens=2000))
 
 
-def following(lengths: list[int], acceptance: str = "0.6") -> Drafting:
+def following(lengths: list[int], acceptance: str = "0.6") -> RoundDraft:
     rates = parse(acceptance)
     own = np.array([0, *lengths])
-    return Drafting(NGRAM, chain(rates, int(own.max())), 1, rates, own)
+    return RoundDraft(NGRAM, chain(rates, int(own.max())), 1, rates, own)
 
 
 def test_one_length_at_every_batch_is_that_length() -> None:
@@ -188,7 +188,7 @@ def test_the_best_length_of_each_batch_is_no_slower_than_any_one() -> None:
     work, draft = Workload(1, 500, 200), eagle(TARGET)
     rates = parse("0.6")
     best = schedule(TARGET, draft, rates, work, 64).lengths
-    what = Drafting(draft, chain(rates, int(best.max())), 1, rates, np.array([0, *best]))
+    what = RoundDraft(draft, chain(rates, int(best.max())), 1, rates, np.array([0, *best]))
     for clients in (2, 48):
         given = requests(np.zeros(clients * 12), 500, 200)
         times = [

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from roofline.api.setting import deployed
+from roofline.api.setting import make_deployment
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import IDEAL, KernelGains
 from roofline.cost.layout import parse
-from roofline.cost.step import Group
+from roofline.cost.step import SequenceGroup
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
@@ -20,7 +20,9 @@ GAINS = KernelGains(experts=1.1, interconnect=0.9, start=0.8, start_low=0.6, sta
 
 
 def measured(model: str, layout: str) -> Deployment:
-    return deployed(architecture(model), gpu("h100-sxm"), None, parse(layout), calibration="auto")
+    return make_deployment(
+        architecture(model), gpu("h100-sxm"), None, parse(layout), calibration="auto"
+    )
 
 
 def arrays(table: StepPrices) -> list[Array]:
@@ -35,7 +37,7 @@ def test_a_point_takes_the_same_whatever_was_asked_before(model: str, layout: st
     deployment = measured(model, layout)
     kernels = StepKernels(deployment, deployment.kernel_gains)
     for contexts in (np.array([64.0, 4096.0]), np.array([7.0, 64.0, 300.0, 9000.0])):
-        group = Group(np.full(len(contexts), 16.0), 1.0, contexts)
+        group = SequenceGroup(np.full(len(contexts), 16.0), 1.0, contexts)
         for part, wanted in (("attention", attends), ("others", rest)):
             (direct,) = seconds_of([laid_out(deployment, group).some(wanted)])
             ours = kernels.seconds(StepPart(part, group, wanted))

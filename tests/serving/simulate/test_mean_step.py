@@ -6,9 +6,9 @@ from roofline.records import replace
 from roofline.serving.simulate.dense import dense
 from roofline.serving.simulate.mean_step import SteadyLoad, mean_step_s
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.simulate.server import Asked, server_of
+from roofline.serving.simulate.server import ServerOptions, server_of
 from roofline.serving.traffic.draw import draw
-from roofline.serving.traffic.lengths import Constant
+from roofline.serving.traffic.lengths import ConstantLength
 from roofline.serving.traffic.traffic import Closed, Traffic
 from tests.interop.engine_logs.simulated import deployment
 from tests.serving.simulate.reference_prices import step_s
@@ -20,7 +20,10 @@ pytestmark = pytest.mark.slow
 def test_a_mean_step_is_that_of_the_steps_it_stands_for(engine: str) -> None:
     at = deployment(engine)
     server = server_of(
-        at, Asked(), draw(Traffic(Constant(500), Constant(50), Closed(1), 4), 0), None
+        at,
+        ServerOptions(),
+        draw(Traffic(ConstantLength(500), ConstantLength(50), Closed(1), 4), 0),
+        None,
     )
     prices = step_prices(at, sequences=64, longest=16_384)
     prices = replace(prices, engine=replace(prices.engine, prefill_gain=1.3, decode_gain=1.1))

@@ -6,8 +6,8 @@ import pytest
 from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving.kv_transfer import transfer
-from roofline.serving.pools import Phases, Split
-from roofline.serving.simulate.disaggregated import Handover, Pool, disaggregated, handover
+from roofline.serving.pools import PoolSplit, PoolTimes
+from roofline.serving.simulate.disaggregated import Handover, InstancePool, disaggregated, handover
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.server import Server
@@ -21,8 +21,8 @@ DECODE = Server(max_sequences=32)
 WIRES = Handover(2e-6, 1e-6, 1e-4)
 
 
-def pool(server: Server, instances: int = 1) -> Pool:
-    return Pool(TABLE, server, instances)
+def pool(server: Server, instances: int = 1) -> InstancePool:
+    return InstancePool(TABLE, server, instances)
 
 
 def test_one_request_takes_prefill_transfer_and_decode() -> None:
@@ -75,13 +75,13 @@ def test_the_end_of_a_prefill_does_not_see_the_decode_pool() -> None:
 
 
 def test_pools_take_as_long_as_the_closed_form_says() -> None:
-    """One request at a time: every figure of `Phases` but its mean step."""
+    """One request at a time: every figure of `PoolTimes` but its mean step."""
     prompt, output, wires = 1000, 40, Handover(2e-6, 1e-6, 1e-4)
     given = requests(0.0, [prompt] * 3, output)
     served = disaggregated(given, pool(PREFILL), pool(DECODE), wires, concurrency=1)
     steps = [step_s(TABLE, 1, 1000.0 + k, []) for k in range(1, output)]
     prefill, mean = step_s(TABLE, 0, 0, [(prompt, 0)]), float(np.mean(steps))
-    phases = Phases(output, prefill, prompt * 2e-6 + 1e-4, mean, prefill, 1.0, 0.0, 0.0)
+    phases = PoolTimes(output, prefill, prompt * 2e-6 + 1e-4, mean, prefill, 1.0, 0.0, 0.0)
     # The first step is shorter than the mean: its context is.
     assert served.ttft_s == pytest.approx(phases.ttft_s + steps[0] - mean, rel=1e-9)
     assert served.tpot_s == pytest.approx(phases.tpot_s + (mean - steps[0]) / 39, rel=1e-9)
@@ -127,11 +127,11 @@ def test_an_overloaded_split_serves_what_the_closed_form_says(
     step = float(np.mean([step_s(TABLE, 32, 32.0 * (prompt + k), []) for k in range(1, output)]))
     prefill_s = step_s(TABLE, 0, 0, [(prompt, 0)])
     answer_s = step * (output - 1) / 32
-    phases = Phases(output, prefill_s, 0.0, step, prefill_s, answer_s, slow * prompt, 0.0)
+    phases = PoolTimes(output, prefill_s, 0.0, step, prefill_s, answer_s, slow * prompt, 0.0)
     ends = np.sort(served.finish)
     low, high = count // 4, count * 3 // 4
     rate = (high - low) / (ends[high] - ends[low])
-    assert rate == pytest.approx(Split(prefill, decode).requests_per_s(phases), rel=0.02)
+    assert rate == pytest.approx(PoolSplit(prefill, decode).requests_per_s(phases), rel=0.02)
 
 
 def test_more_clients_than_requests_send_all_at_once() -> None:

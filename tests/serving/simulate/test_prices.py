@@ -8,8 +8,8 @@ import pytest
 from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.engine_costs import IDEAL, NO_ENGINE, EngineCosts, EngineProfile
 from roofline.cost.layout import parse
-from roofline.cost.measured import Measured
-from roofline.cost.step import Group, step
+from roofline.cost.measured import MeasuredTime
+from roofline.cost.step import SequenceGroup, step
 from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
@@ -32,13 +32,13 @@ class Planted:
     basis: str = "interpolated"
     profile: EngineProfile = NO_ENGINE
 
-    def price(self, op: Op, gpu: Gpu) -> Measured | None:
+    def price(self, op: Op, gpu: Gpu) -> MeasuredTime | None:
         if op.kind == "collective":
             return None
         compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
         memory = op.work.hbm_bytes / gpu.hbm_bytes_per_s
         parts = (np.asarray(compute) / 0.7) ** 3 + (np.asarray(memory) / 0.8) ** 3
-        return Measured(4e-6 + parts ** (1 / 3), 0.1, INTERPOLATED)
+        return MeasuredTime(4e-6 + parts ** (1 / 3), 0.1, INTERPOLATED)
 
 
 def planted(deployment: Deployment) -> Deployment:
@@ -79,10 +79,10 @@ def test_tables_price_a_step_within_half_a_percent(name: str) -> None:
             before = int(2 ** random.uniform(0, 14)) if random.random() < 0.5 else 0
             chunks.append((new, min(before, longest - new)))
         loaded = int(random.integers(1, groups + 1))
-        made = [Group(float(batch), 1.0, context, "d")] if batch else []
+        made = [SequenceGroup(float(batch), 1.0, context, "d")] if batch else []
         made += [
             # One token as an array is prefilled, not decoded.
-            Group(float(loaded), np.array([float(n)]), np.array([float(n + s)]), f"p{i}")
+            SequenceGroup(float(loaded), np.array([float(n)]), np.array([float(n + s)]), f"p{i}")
             for i, (n, s) in enumerate(chunks)
         ]
         if made:
@@ -105,7 +105,7 @@ def test_sequences_of_many_lengths_are_priced_within_half_a_percent(model: str) 
         for spread in (0.3, 1.0, 2.0):
             lengths = random.lognormal(np.log(mean), spread, 48)
             contexts = np.minimum(lengths.astype(int) + 2, longest)
-            groups = [Group(1.0, 1.0, float(x), f"d{i}") for i, x in enumerate(contexts)]
+            groups = [SequenceGroup(1.0, 1.0, float(x), f"d{i}") for i, x in enumerate(contexts)]
             direct = float(np.squeeze(seconds(step(deployment, groups), deployment)))
             seen = float(np.minimum(contexts, table.window).sum())
             ours = step_s(table, len(contexts), float(contexts.sum()), [], seen)
@@ -167,13 +167,15 @@ def test_tables_of_measured_kernels_follow_the_price_of_a_step(model: str, tp: i
     """Tiles make jumps that straight lines cut, and so do activations that just fit into the
     last-level cache: nine of ten steps are within half a percent.
     """
-    from roofline.api.setting import deployed
+    from roofline.api.setting import make_deployment
     from roofline.cost.layout import Layout
     from roofline.hardware.catalog import gpu
     from roofline.model.catalog import architecture
 
     layout = Layout(tp=float(tp))
-    deployment = deployed(architecture(model), gpu("h100-sxm"), None, layout, calibration="auto")
+    deployment = make_deployment(
+        architecture(model), gpu("h100-sxm"), None, layout, calibration="auto"
+    )
     table = step_prices(deployment, longest=8192, engine=IDEAL)
     random, off = np.random.default_rng(0), []
     for _ in range(80):
@@ -182,8 +184,8 @@ def test_tables_of_measured_kernels_follow_the_price_of_a_step(model: str, tp: i
         new = int(2 ** random.uniform(0, 12))
         before = int(2 ** random.uniform(0, 12)) if random.random() < 0.5 else 0
         made = [
-            Group(float(batch), 1.0, context, "d"),
-            Group(1.0, np.array([float(new)]), np.array([float(new + before)]), "p"),
+            SequenceGroup(float(batch), 1.0, context, "d"),
+            SequenceGroup(1.0, np.array([float(new)]), np.array([float(new + before)]), "p"),
         ]
         direct = float(np.squeeze(seconds(step(deployment, made), deployment)))
         off.append(abs(step_s(table, batch, batch * context, [(new, before)]) / direct - 1.0))

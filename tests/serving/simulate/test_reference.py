@@ -10,10 +10,10 @@ from msgspec import structs
 
 from roofline.records import replace
 from roofline.serving.requests import COLUMNS, Requests
-from roofline.serving.simulate.compiled.state import Paced
+from roofline.serving.simulate.compiled.state import PacedDrafts
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, stream
-from roofline.serving.simulate.served import Served, joined
+from roofline.serving.simulate.served import ServedRequests, joined
 from roofline.serving.simulate.server import BATCHED, Server
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import chat, prices, server, some_engine, trace
@@ -43,7 +43,7 @@ def case(seed: int) -> tuple[Requests, Any, Any, dict[str, Any]]:
     return given, prices(random, some_engine(random), groups), setting, driven
 
 
-def same(ours: Served, theirs: Outcome) -> None:
+def same(ours: ServedRequests, theirs: Outcome) -> None:
     """Every request, and all that was counted, to nine digits."""
     want = theirs.requests
     assert len(ours) == len(want)
@@ -127,7 +127,7 @@ def test_skipping_steps_changes_nothing_where_drafts_follow_the_batch(part: int)
         budget = setting.token_budget and max(setting.token_budget, most * (1 + deepest))
         setting = replace(setting, drafted=deepest, token_budget=budget)
         none = np.zeros(len(given), np.int64)
-        paced = Paced(lengths, rates, keys, given.output, none, none.copy())
+        paced = PacedDrafts(lengths, rates, keys, given.output, none, none.copy())
         drafts = Drafts(lengths.tolist(), rates.tolist(), keys.tolist(), given.output.tolist())
         ours = simulate(given, table, setting, paced=paced, **driven)
         theirs = reference(given, table, setting, drafts=drafts, **driven)

@@ -16,9 +16,9 @@ from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.served import ServedRequests
 from roofline.serving.simulate.server import BATCHED, Server
-from roofline.serving.simulate.steady import ERRORS, Share, arriving, closed, share_of
+from roofline.serving.simulate.steady import ERRORS, RequestMeans, arriving, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED, OPEN, open_sd
 from roofline.serving.simulate.steady.pace import HALVINGS, halved
 from roofline.serving.static import CENTRAL
@@ -71,7 +71,7 @@ def mix(name: str) -> Requests:
 
 
 @cache
-def shared(name: str, machine: str, policy: str) -> Share:
+def shared(name: str, machine: str, policy: str) -> RequestMeans:
     return share_of(mix(name), TABLES[machine], SERVERS[policy])
 
 
@@ -110,7 +110,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
                 yield name, machine, policy
 
 
-def figures(served: Served, inside: slice = slice(None)) -> dict[str, float]:
+def figures(served: ServedRequests, inside: slice = slice(None)) -> dict[str, float]:
     """Figures of the closed form, as simulated."""
     out = {}
     for metric in ("ttft", "tpot"):

@@ -8,7 +8,7 @@ from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
-from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.served import ServedRequests
 from roofline.serving.simulate.server import Server, with_cache
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import requests
@@ -26,7 +26,7 @@ def turns(*topics: int) -> Requests:
     return requests([0.0] * len(topics), PROMPT + 4, 3, blocks=blocks, block=16)
 
 
-def one_by_one(given: Requests, server: Server) -> Served:
+def one_by_one(given: Requests, server: Server) -> ServedRequests:
     return simulate(given, TABLE, server, concurrency=1)
 
 

@@ -10,23 +10,28 @@ from roofline.records import replace
 from roofline.serving.requests import Requests, check, first_rows, joined, picked_rows
 from roofline.serving.traffic.agents import requests_per_session
 from roofline.serving.traffic.draw import draw, stream
-from roofline.serving.traffic.lengths import Constant, Empirical, Lognormal, Uniform
+from roofline.serving.traffic.lengths import ConstantLength, Empirical, Lognormal, Uniform
 from roofline.serving.traffic.traffic import (
-    Branches,
     Poisson,
-    Shared,
+    SharedPrefixes,
+    SubAgents,
     Tools,
     Traffic,
     Turns,
     offered_rate,
-    together,
+    requests_within_context,
 )
 
-BRANCHES = Branches(0.3, Uniform(2, 4), Uniform(1, 3), Constant(70))
+BRANCHES = SubAgents(0.3, Uniform(2, 4), Uniform(1, 3), ConstantLength(70))
 TOOLS = Tools(Empirical((1, 2, 6)), Lognormal(200, 1.0), Uniform(100, 900), BRANCHES)
 TURNS = Turns(Uniform(1, 3), pause=Uniform(20_000, 40_000), tools=TOOLS)
 AGENTS = Traffic(
-    Constant(50), Uniform(10, 90), Poisson(5.0), requests=600, shared=Shared(100), turns=TURNS
+    ConstantLength(50),
+    Uniform(10, 90),
+    Poisson(5.0),
+    requests=600,
+    shared=SharedPrefixes(100),
+    turns=TURNS,
 )
 
 
@@ -71,7 +76,7 @@ def test_waits_are_those_of_tools_within_a_turn_and_of_people_between() -> None:
 
 
 def test_contexts_go_on_and_branches_share_but_the_prefix() -> None:
-    made = draw(replace(AGENTS, shared=Shared(160), output=Uniform(30, 90)), 3)
+    made = draw(replace(AGENTS, shared=SharedPrefixes(160), output=Uniform(30, 90)), 3)
     owner: dict[int, int] = {}
     context = np.arange(len(made))
     for row in range(len(made)):
@@ -98,9 +103,9 @@ def test_the_rate_is_that_of_requests() -> None:
         made = draw(replace(traffic, requests=40_000), 5, block=0)
         assert len(made) / made.arrival[-1] == pytest.approx(offered_rate(AGENTS), rel=0.03)
     assert requests_per_session(short) < 0.8 * requests_per_session(AGENTS)
-    assert requests_per_session(AGENTS) == pytest.approx(together(AGENTS), rel=0.03)
+    assert requests_per_session(AGENTS) == pytest.approx(requests_within_context(AGENTS), rel=0.03)
     # 2 turns of (1 + 2 + 6)/3 steps, of which 2 of 3 are after a tool, 0.3 · 3 · 2 requests each.
-    assert together(AGENTS) == pytest.approx(2 * (3 + 2 * 0.3 * 3 * 2))
+    assert requests_within_context(AGENTS) == pytest.approx(2 * (3 + 2 * 0.3 * 3 * 2))
 
 
 def test_a_context_that_grows_too_long_ends_its_session_or_its_branch() -> None:

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from roofline.errors import InputError
-from roofline.serving.traffic.traffic import Bursty, Closed, Even, Poisson, Recorded, gaps
+from roofline.serving.traffic.traffic import Bursty, Closed, Even, Poisson, RecordedArrivals, gaps
 
 EVEN = (np.arange(100_000) + 0.5) / 100_000
 
@@ -37,7 +37,7 @@ def test_more_bursts_at_the_same_rate_leave_shorter_gaps_in_the_middle() -> None
 
 
 def test_a_recording_starts_at_once_and_comes_again_after_a_mean_gap() -> None:
-    seen = Recorded((10.0, 11.0, 14.0))
+    seen = RecordedArrivals((10.0, 11.0, 14.0))
     # 2 gaps in 4 s: a mean gap of 2 s between the rounds.
     assert seen.rate == 0.5
     times = np.cumsum(gaps(seen, np.zeros(7), 0)).tolist()
@@ -56,9 +56,9 @@ def test_clients_of_a_closed_loop_all_start_at_once() -> None:
         (lambda: Even(math.inf), "rate is inf"),
         (lambda: Bursty(math.nan, 1.0), "rate is nan"),
         (lambda: Bursty(1.0, 0.0), "coefficient of variation"),
-        (lambda: Recorded((1.0,)), "fewer than two"),
-        (lambda: Recorded((2.0, 1.0)), "out of order"),
-        (lambda: Recorded((2.0, 2.0)), "all at once"),
+        (lambda: RecordedArrivals((1.0,)), "fewer than two"),
+        (lambda: RecordedArrivals((2.0, 1.0)), "out of order"),
+        (lambda: RecordedArrivals((2.0, 2.0)), "all at once"),
         (lambda: Closed(0), "concurrency is 0"),
         (lambda: Closed(2.5), "whole number|concurrency is 2.5"),  # type: ignore[arg-type]
     ],

@@ -11,22 +11,22 @@ from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving.requests import Requests, check, joined
 from roofline.serving.traffic.draw import draw, stream
-from roofline.serving.traffic.lengths import Constant, Empirical, Lognormal, Uniform
+from roofline.serving.traffic.lengths import ConstantLength, Empirical, Lognormal, Uniform
 from roofline.serving.traffic.traffic import (
     Bursty,
     Closed,
     Poisson,
-    Shared,
+    SharedPrefixes,
     Traffic,
     Turns,
     number,
     offered_rate,
-    together,
+    requests_within_context,
 )
 from tests.cases import examples
 
 CHAT = Traffic(Lognormal(300, 0.8), Lognormal(100, 0.9), Poisson(5.0), requests=400)
-SESSIONS = replace(CHAT, turns=Turns(Uniform(1, 5), 10.0), shared=Shared(100, 3, 1.0))
+SESSIONS = replace(CHAT, turns=Turns(Uniform(1, 5), 10.0), shared=SharedPrefixes(100, 3, 1.0))
 SAMPLES = replace(CHAT, samples=4)
 EVERY = {
     "chat": CHAT,
@@ -35,7 +35,7 @@ EVERY = {
     "sessions": SESSIONS,
     "short sessions": replace(SESSIONS, turns=Turns(Uniform(1, 9), 1.0, 1500)),
     "samples": SAMPLES,
-    "shared": replace(CHAT, shared=Shared(1000, 5)),
+    "shared": replace(CHAT, shared=SharedPrefixes(1000, 5)),
     "classes": replace(CHAT, priorities=(1.0, 3.0)),
 }
 
@@ -89,7 +89,7 @@ def test_a_change_of_one_axis_leaves_the_others_as_they_were() -> None:
     assert np.array_equal(base.output, faster.output)
     more = draw(replace(CHAT, requests=600), 2)
     assert np.array_equal(more.prompt[:400], base.prompt)
-    with_prefix = draw(replace(CHAT, shared=Shared(64)), 2)
+    with_prefix = draw(replace(CHAT, shared=SharedPrefixes(64)), 2)
     assert np.array_equal(with_prefix.prompt, base.prompt + 64)
 
 
@@ -150,7 +150,7 @@ def test_blocks_of_a_session_are_those_of_its_earlier_turns_and_of_no_other() ->
 
 
 def test_the_first_of_several_prefixes_is_asked_for_most() -> None:
-    made = draw(replace(CHAT, shared=Shared(160, 4, 1.0), requests=20_000), 1)
+    made = draw(replace(CHAT, shared=SharedPrefixes(160, 4, 1.0), requests=20_000), 1)
     heads = np.array([row[0] // 10 for row in tokens_of(made)])
     shares = np.bincount(heads) / len(heads)
     # 1, 1/2, 1/3, 1/4 of their sum, 25/12
@@ -173,7 +173,7 @@ def test_answers_to_one_prompt_come_together_and_share_it() -> None:
 def test_blocks_are_left_out_where_nothing_is_shared() -> None:
     assert len(draw(CHAT).hashes) == 0
     assert len(draw(SESSIONS, block=0).hashes) == 0
-    short = draw(replace(CHAT, shared=Shared(15)))
+    short = draw(replace(CHAT, shared=SharedPrefixes(15)))
     assert len(short.hashes) == 0
 
 
@@ -186,8 +186,8 @@ def test_how_many_requests_there_are_by_default() -> None:
     assert number(Traffic()) == 1000
     assert number(Traffic(arrivals=Closed(32))) == 320
     assert number(Traffic(arrivals=Closed(32), requests=7)) == 7
-    assert together(SAMPLES) == 4
-    assert together(replace(CHAT, turns=Turns(Empirical((1, 4), (2.0, 1.0))))) == 2
+    assert requests_within_context(SAMPLES) == 4
+    assert requests_within_context(replace(CHAT, turns=Turns(Empirical((1, 4), (2.0, 1.0))))) == 2
     assert offered_rate(Traffic(arrivals=Closed(32))) == 0
 
 
@@ -195,7 +195,7 @@ def test_how_many_requests_there_are_by_default() -> None:
     ("changed", "said"),
     [
         ({"samples": 0}, "samples is 0"),
-        ({"samples": 2, "turns": Turns(Constant(2))}, "leave out the turns|sessions with 2"),
+        ({"samples": 2, "turns": Turns(ConstantLength(2))}, "leave out the turns|sessions with 2"),
         ({"requests": -1}, "requests is -1"),
         ({"requests": True}, "requests is True"),
         ({"warmup": 400}, "warm-up takes 400 of 400"),
@@ -214,10 +214,10 @@ def test_seeds_below_zero_and_more_than_memory_holds_are_refused() -> None:
     with pytest.raises(InputError, match="at once"):
         draw(replace(CHAT, requests=2**26))
     with pytest.raises(InputError, match="shared prefixes"):
-        Shared(0)
+        SharedPrefixes(0)
     with pytest.raises(InputError, match="skew"):
-        Shared(1, 1, -1.0)
+        SharedPrefixes(1, 1, -1.0)
     with pytest.raises(InputError, match="thinking"):
-        Turns(Constant(2), -1.0)
+        Turns(ConstantLength(2), -1.0)
     with pytest.raises(InputError, match="longest"):
-        Turns(Constant(2), 1.0, 1)
+        Turns(ConstantLength(2), 1.0, 1)

@@ -9,16 +9,16 @@ from roofline.errors import DocumentError, UnknownNameError
 from roofline.serving.requests import check
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.files import read_traffic
-from roofline.serving.traffic.lengths import Constant, Empirical, Lognormal, Uniform
+from roofline.serving.traffic.lengths import ConstantLength, Empirical, Lognormal, Uniform
 from roofline.serving.traffic.presets import preset_names, traffic_named
 from roofline.serving.traffic.traffic import (
-    Branches,
     Bursty,
     Closed,
     Even,
     Poisson,
-    Recorded,
-    Shared,
+    RecordedArrivals,
+    SharedPrefixes,
+    SubAgents,
     Tools,
     Turns,
 )
@@ -91,7 +91,7 @@ def test_the_turns_of_a_session_have_the_mean_that_the_note_says() -> None:
         (f"{{kind: closed, concurrency: {figure('64')}}}", Closed(64)),
         (
             "{kind: recorded, times: [0, 0.5, 3], source: assumed, note: x}",
-            Recorded((0.0, 0.5, 3.0)),
+            RecordedArrivals((0.0, 0.5, 3.0)),
         ),
     ],
 )
@@ -109,11 +109,11 @@ def test_everything_a_workload_may_say_is_read(tmp_path: Path) -> None:
         "priorities: {shares: [1, 3], source: assumed, note: a guess}\n"
     )
     traffic, facts = read_traffic(written(tmp_path, plain(more=more)))
-    assert traffic.prompt == Constant(8)
+    assert traffic.prompt == ConstantLength(8)
     assert traffic.requests == 70
     assert traffic.priorities == (1.0, 3.0)
     assert (traffic.warmup, traffic.statistic, traffic.slo) == (7, "median", "ttft=1s")
-    assert traffic.shared == Shared(100, 3, 1.0)
+    assert traffic.shared == SharedPrefixes(100, 3, 1.0)
     assert traffic.turns == Turns(Uniform(1, 5), 0.5, 900)
     assert facts["turns.think"].text == "500 ms"
 
@@ -227,10 +227,10 @@ def sessions(waits: str) -> str:
 
 def test_sessions_with_tools_are_read_with_times_in_milliseconds(tmp_path: Path) -> None:
     traffic, _ = read_traffic(written(tmp_path, plain(more=sessions(PAUSE))))
-    branches = Branches(0.25, Constant(2), Constant(1), Constant(70))
-    tools = Tools(Uniform(1, 5), Constant(70), Uniform(250, 2000), branches)
+    branches = SubAgents(0.25, ConstantLength(2), ConstantLength(1), ConstantLength(70))
+    tools = Tools(Uniform(1, 5), ConstantLength(70), Uniform(250, 2000), branches)
     pause = Lognormal.of_mean(1500, 3000)
-    assert traffic.turns == Turns(Constant(3), 0.0, 9000, pause, tools)
+    assert traffic.turns == Turns(ConstantLength(3), 0.0, 9000, pause, tools)
 
 
 @pytest.mark.parametrize(

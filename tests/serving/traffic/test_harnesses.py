@@ -16,7 +16,7 @@ from roofline.serving.traffic.harnesses import (
     harnesses,
     read_harness,
 )
-from roofline.serving.traffic.lengths import Constant, Uniform
+from roofline.serving.traffic.lengths import ConstantLength, Uniform
 
 FOLDER = shipped("hwspecs") / "harnesses"
 ASKED: dict[str, Any] = {"with_intervals": False, "prompt": 1000, "output": 100}
@@ -69,7 +69,7 @@ def test_no_two_uses_are_of_the_same_rows() -> None:
 def test_lengths_are_shares_of_the_nominal_one() -> None:
     assert harness_named("inferencex").around(1000) == Uniform(800, 1000)
     assert harness_named("sglang-bench").around(1000) == Uniform(1, 1000)
-    assert harness_named("aiperf").around(1000) == Constant(1000)
+    assert harness_named("aiperf").around(1000) == ConstantLength(1000)
 
 
 def workload(**asked: Any) -> dict[str, str]:

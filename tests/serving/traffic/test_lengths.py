@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from roofline.errors import InputError
 from roofline.serving.traffic.lengths import (
-    Constant,
+    ConstantLength,
     Empirical,
     Lengths,
     Lognormal,
@@ -25,7 +25,7 @@ from tests.cases import examples
 EVEN = (np.arange(200_000) + 0.5) / 200_000
 TOKENS = st.integers(1, 100_000)
 DISTRIBUTIONS = st.one_of(
-    st.builds(Constant, TOKENS),
+    st.builds(ConstantLength, TOKENS),
     st.tuples(TOKENS, TOKENS).map(lambda both: Uniform(min(both), max(both))),
     st.builds(Lognormal, st.floats(1, 50_000), st.floats(0, 2), TOKENS),
     st.lists(TOKENS, min_size=1, max_size=8).map(lambda seen: Empirical(tuple(sorted(seen)))),
@@ -90,7 +90,7 @@ def test_what_was_seen_is_drawn_as_often_as_it_was_seen() -> None:
 @pytest.mark.parametrize(
     ("make", "said_"),
     [
-        (lambda: Constant(0), "length of 0"),
+        (lambda: ConstantLength(0), "length of 0"),
         (lambda: Uniform(5, 4), "from 5 to 4"),
         (lambda: Lognormal(100, math.nan), "sigma"),
         (lambda: Lognormal(math.inf, 1), "length of inf"),
@@ -112,6 +112,6 @@ def test_lengths_that_have_no_meaning_are_refused(make, said_: str) -> None:  # 
 
 
 def test_a_distribution_is_said_in_a_few_words() -> None:
-    assert said(Constant(2048)) == "2,048"
+    assert said(ConstantLength(2048)) == "2,048"
     assert said(Lognormal(100, 0.0, 4096)) == "lognormal, median 100, mean 100, at most 4,096"
     assert said(Empirical((10, 20), (1, 1))) == "as seen, 10 to 20, mean 15.0"

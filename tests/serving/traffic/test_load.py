@@ -9,10 +9,10 @@ from roofline import simulate
 from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving.traffic.draw import draw, stream
-from roofline.serving.traffic.lengths import Constant, Uniform, spread
-from roofline.serving.traffic.traffic import Closed, Poisson, Shared, Traffic
+from roofline.serving.traffic.lengths import ConstantLength, Uniform, spread
+from roofline.serving.traffic.traffic import Closed, Poisson, SharedPrefixes, Traffic
 
-POOL = Traffic(Uniform(100, 900), Constant(10), Closed(4), 50, pool=8)
+POOL = Traffic(Uniform(100, 900), ConstantLength(10), Closed(4), 50, pool=8)
 
 
 def test_prompts_of_a_pool_come_round_in_turn_with_their_blocks() -> None:
@@ -35,11 +35,11 @@ def test_a_pool_is_the_same_in_chunks(chunk: int) -> None:
 
 def test_a_pool_beside_shared_prefixes_is_refused() -> None:
     with pytest.raises(InputError, match="a pool of 3 prompts beside"):
-        Traffic(pool=3, shared=Shared(10))
+        Traffic(pool=3, shared=SharedPrefixes(10))
 
 
 def test_equal_lengths_at_once_go_in_waves_and_nothing_else_does() -> None:
-    alike = Traffic(Constant(100), Constant(10), Closed(4))
+    alike = Traffic(ConstantLength(100), ConstantLength(10), Closed(4))
     assert alike.waves
     assert not replace(alike, prompt=Uniform(90, 110)).waves
     assert not replace(alike, arrivals=Closed(4, 10.0)).waves
@@ -48,10 +48,10 @@ def test_equal_lengths_at_once_go_in_waves_and_nothing_else_does() -> None:
 
 
 def test_a_spread_is_to_both_sides_of_one_length() -> None:
-    assert spread(Constant(1000), 0.2) == Uniform(800, 1200)
-    assert spread(Constant(1000), 0.0) == Constant(1000)
+    assert spread(ConstantLength(1000), 0.2) == Uniform(800, 1200)
+    assert spread(ConstantLength(1000), 0.0) == ConstantLength(1000)
     with pytest.raises(InputError, match="length spread is 1"):
-        spread(Constant(10), 1.0)
+        spread(ConstantLength(10), 1.0)
     with pytest.raises(InputError, match="a length spread around 5 to 6"):
         spread(Uniform(5, 6), 0.1)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.api.workload import Wanted, changed, curve_of
+from roofline.api.workload import OfferedLoad, changed, curve_of
 from roofline.errors import DocumentError, InputError
 from roofline.serving.traffic.draw import draw, stream
-from roofline.serving.traffic.lengths import Constant
+from roofline.serving.traffic.lengths import ConstantLength
 from roofline.serving.traffic.presets import traffic_named
 from roofline.serving.traffic.rate_curve import (
     DAY,
@@ -74,7 +74,9 @@ def test_as_many_requests_are_expected_until_a_time_as_at_the_mean_rate(
 
 def test_each_stretch_has_as_many_requests_as_its_rate_says() -> None:
     """Counts of 20 days are Poisson: within five standard deviations of their means."""
-    made = draw(Traffic(Constant(8), Constant(2), THREE, requests=20 * number(at(THREE))), 3)
+    made = draw(
+        Traffic(ConstantLength(8), ConstantLength(2), THREE, requests=20 * number(at(THREE))), 3
+    )
     hours = np.bincount((made.arrival % DAY // HOUR).astype(int), minlength=24)
     expected = 20 * HOUR * THREE.at(np.arange(0.0, DAY, HOUR))
     off = (hours - expected) / np.sqrt(expected)
@@ -109,7 +111,7 @@ def test_a_curve_of_one_rate_is_a_poisson_process() -> None:
 
 
 def test_chunks_are_the_same_as_the_whole_and_sessions_start_by_the_curve() -> None:
-    traffic = Traffic(arrivals=THREE, turns=Turns(Constant(3), think_s=5.0), requests=600)
+    traffic = Traffic(arrivals=THREE, turns=Turns(ConstantLength(3), think_s=5.0), requests=600)
     parts = np.concatenate([each.arrival for each in stream(traffic, 5, chunk=37)])
     np.testing.assert_allclose(parts, draw(traffic, 5).arrival)
     assert draw(traffic, 5).arrival.tolist() != draw(traffic, 6).arrival.tolist()
@@ -150,7 +152,7 @@ def test_a_workload_says_its_curve(tmp_path: Path) -> None:
     assert traffic_named(str(path)).arrivals == wanted
     assert curve_of(path) == wanted
     # At another rate its mean is that one.
-    paced = changed(Wanted(workload=str(path), rate=10.0)).arrivals
+    paced = changed(OfferedLoad(workload=str(path), rate=10.0)).arrivals
     assert isinstance(paced, RateCurve)
     assert paced.rate == pytest.approx(10.0)
     assert paced.peak / paced.rate == pytest.approx(wanted.peak / wanted.rate)
@@ -171,4 +173,4 @@ def test_what_would_change_nothing_beside_a_curve_is_refused() -> None:
 
     for other in ({"concurrency": 4}, {"cv": 2.0}, {"trace": "some.csv"}):
         with pytest.raises(InputError):
-            drawn(Wanted(rate_curve="0h 1", **other), 0, 16)
+            drawn(OfferedLoad(rate_curve="0h 1", **other), 0, 16)

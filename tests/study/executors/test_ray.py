@@ -21,7 +21,7 @@ from roofline.study.executors import executor
 from roofline.study.executors.local import Local
 from roofline.study.executors.ray import LOCK, SESSION, Ray, session_folder
 from roofline.study.store.chunk import Chunk, chunks
-from roofline.study.store.folder import Progress, Task, run
+from roofline.study.store.folder import Progress, SweepTask, run
 from tests.cases import cases
 from tests.study.store import victim
 from tests.study.store.works import Dying, Failing, Rows
@@ -29,7 +29,7 @@ from tests.study.store.works import Dying, Failing, Rows
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'"
 )
-TASK = Task("abc", 1000, 64, Rows())
+TASK = SweepTask("abc", 1000, 64, Rows())
 CHUNKS = 16
 
 

@@ -10,9 +10,9 @@ from roofline.serving.requests import requests
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
 from roofline.serving.traffic.traffic import Poisson, Traffic
-from roofline.study.plan.candidate import Candidate, Kind, PriceUncertainty
+from roofline.study.plan.candidate import Candidate, DeploymentKind, PriceUncertainty
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.option import Question
+from roofline.study.plan.option import PlanQuestion
 from roofline.study.plan.plan import probes_of
 from roofline.study.plan.screen import screen
 from roofline.study.plan.tabled import Tables
@@ -31,9 +31,9 @@ def demand(rate: float = 20.0) -> Demand:
 
 
 @cache
-def kind(model: str = "llama-3.1-8b", device: str = "h100-sxm", usd: float = 3.0) -> Kind:
+def kind(model: str = "llama-3.1-8b", device: str = "h100-sxm", usd: float = 3.0) -> DeploymentKind:
     """A network on devices of a node of eight."""
-    return Kind(on(model, device, tp=8), usd, None, PriceUncertainty(0.1, 0.3, "made up"))
+    return DeploymentKind(on(model, device, tp=8), usd, None, PriceUncertainty(0.1, 0.3, "made up"))
 
 
 @cache
@@ -55,9 +55,9 @@ def question(
     gpus: int = GPUS,
     headroom: float = 0.0,
     spares: int = 0,
-) -> Question:
+) -> PlanQuestion:
     """Traffic that is planned for."""
-    return Question(demand(rate), Goal(slo, gpus, headroom, spares))
+    return PlanQuestion(demand(rate), Goal(slo, gpus, headroom, spares))
 
 
 def looser(factor: float) -> tuple[Objective, ...]:

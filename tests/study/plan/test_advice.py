@@ -8,7 +8,7 @@ import roofline
 from roofline.bench.calibrations import calibration_of
 from roofline.records import replace
 from roofline.serving.objectives import parse_slo
-from roofline.study.plan.candidate import Kind
+from roofline.study.plan.candidate import DeploymentKind
 from roofline.study.plan.choose import PLAIN
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.option import CHEAPER
@@ -22,7 +22,7 @@ from tests.study.plan import cases
 IMPOSSIBLE = parse_slo("ttft_p99=2ms,tpot_p99=0.1ms")
 
 
-def measured() -> Kind:
+def measured() -> DeploymentKind:
     bare = cases.kind()
     gpu = bare.base.node.gpu
     return replace(bare, base=replace(bare.base, calibration=calibration_of("auto", gpu, "vllm")))

@@ -7,7 +7,7 @@ import pytest
 from roofline.bench.calibrations import calibration_of
 from roofline.records import replace
 from roofline.serving.objectives import parse_slo
-from roofline.study.plan.candidate import Kind
+from roofline.study.plan.candidate import DeploymentKind
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.plan import Plan, plan
 from roofline.study.plan.relaxations import relaxations
@@ -19,7 +19,7 @@ TIGHT = parse_slo("tpot_mean=4ms")
 """Between what an H100 was measured to need alone and what published rates of a B200 allow."""
 
 
-def measured() -> Kind:
+def measured() -> DeploymentKind:
     """The usual kind, priced by measured kernels."""
     bare = cases.kind()
     gpu = bare.base.node.gpu

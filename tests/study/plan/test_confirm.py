@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from roofline.records import replace
-from roofline.serving.objectives import Kept, Objective
+from roofline.serving.objectives import Attainment, Objective
 from roofline.study.plan import confirm as confirming
 from roofline.study.plan.candidate import PriceUncertainty
-from roofline.study.plan.confirm import NODES, Confirmed, confirm
+from roofline.study.plan.confirm import NODES, SimulatedOption, confirm
 from roofline.study.plan.curve import Role
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.search import disaggregated, sized
@@ -31,7 +31,7 @@ def pool(layout: str, rate: float) -> Pool:
     return sized("all", replica(layout), cases.question(rate), cases.tables())
 
 
-def done(option: Option, rate: float, **goal: float) -> Confirmed:
+def done(option: Option, rate: float, **goal: float) -> SimulatedOption:
     asked = cases.question(rate)
     goals = replace(asked.goal, **goal)  # type: ignore[arg-type]
     return confirm(option, replace(asked, goal=goals), cases.tables())
@@ -40,7 +40,7 @@ def done(option: Option, rate: float, **goal: float) -> Confirmed:
 def lognormal(metric: str, limit: float, sd: float, known: PriceUncertainty) -> tuple[float, float]:
     """Probability where a latency of 1 s goes with the common error, one by one and together."""
     objective = Objective(metric, limit, 99.0)  # type: ignore[arg-type]
-    runs = [(Kept(objective, float(np.exp(z * sd)), 1.0, True),) for z in NODES]
+    runs = [(Attainment(objective, float(np.exp(z * sd)), 1.0, True),) for z in NODES]
     results, both = confirming.probabilities(runs, [True] * len(NODES), known, 1)
     assert results[0].probability is not None
     return results[0].probability, both
@@ -63,7 +63,7 @@ def test_errors_of_a_first_token_add_to_those_of_steps(limit: float) -> None:
 
 def test_a_queue_that_grows_keeps_no_limit() -> None:
     objective = Objective("tpot", 1.0, 99.0)
-    runs = [(Kept(objective, 0.5, 1.0, True),)] * len(NODES)
+    runs = [(Attainment(objective, 0.5, 1.0, True),)] * len(NODES)
     stable = [z < 1.0 for z in NODES]
     _, both = confirming.probabilities(runs, stable, PriceUncertainty(0.1, 0.1), 1)
     assert NORMAL.cdf(0.5) < both < NORMAL.cdf(1.3)

@@ -14,7 +14,7 @@ from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import requests
 from roofline.serving.run.serve import serve
 from roofline.serving.workload import Workload
-from roofline.study.plan.candidate import Kind
+from roofline.study.plan.candidate import DeploymentKind
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.encoder_pools import (
     encoder_pools,
@@ -61,11 +61,11 @@ def test_prompts_that_come_at_once_are_ready_in_order() -> None:
         assert ready.tolist() == pytest.approx(expected)
 
 
-def kinds() -> tuple[Kind, Kind]:
+def kinds() -> tuple[DeploymentKind, DeploymentKind]:
     """The same network with two pictures in each prompt, and with none."""
     seen = on("qwen2.5-vl-7b-instruct", node="hgx-h100-8", media=Media(2, 1024))
     text = replace(seen, options=replace(seen.options, media=TEXT_ALONE))
-    return Kind(seen, 3.0), Kind(text, 3.0)
+    return DeploymentKind(seen, 3.0), DeploymentKind(text, 3.0)
 
 
 def demand(rate: float, number: int = 400) -> Demand:

@@ -15,7 +15,7 @@ from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.ffn_pools import KEPT, fed_candidates
 from roofline.study.plan.hall import Ceiling, filled
-from roofline.study.plan.option import Question
+from roofline.study.plan.option import PlanQuestion
 from roofline.study.plan.plan import plan, probes_of
 from roofline.study.plan.search import disaggregated
 from roofline.study.plan.tabled import Replica, Tables
@@ -50,7 +50,7 @@ def test_estimates_are_the_price_of_a_static_batch() -> None:
 
 
 def test_they_decode_beside_replicas_that_prefill() -> None:
-    question = Question(cases.demand(), Goal(cases.SLO, 16))
+    question = PlanQuestion(cases.demand(), Goal(cases.SLO, 16))
     tables = Tables(probes_of(cases.SLO))
     whole = [each for each in cases.candidates(MODEL) if each.spelled == "tp2"]
     made = [tables.replica(each, question.demand) for each in (*whole, *fed())]

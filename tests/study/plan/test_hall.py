@@ -6,7 +6,7 @@ from roofline.hardware.carbon import carbon_intensity
 from roofline.hardware.catalog import node
 from roofline.records import replace
 from roofline.serving.facility import Consumption, Facility, consumption
-from roofline.serving.running_cost import Ranged
+from roofline.serving.running_cost import FigureRange
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.hall import (
     Ceiling,
@@ -17,7 +17,7 @@ from roofline.study.plan.hall import (
     owned_table,
     sentences,
 )
-from roofline.study.plan.option import Option, Question
+from roofline.study.plan.option import Option, PlanQuestion
 from roofline.study.plan.search import sized
 from tests.study.plan import cases
 
@@ -87,7 +87,7 @@ def test_gpus_with_ceilings_of_their_own_share_them() -> None:
     held = {"h100-sxm": 4, "l40s": 40}
     goal = Goal(cases.SLO, 40, held=held)
     assert (goal.most("h100-sxm"), goal.most("l40s"), goal.most("a100-sxm")) == (4, 40, 40)
-    asked = Question(cases.demand(), goal)
+    asked = PlanQuestion(cases.demand(), goal)
     candidate = next(each for each in cases.candidates() if each.devices == 1)
     replica = cases.tables().replica(candidate, cases.demand())
     assert not isinstance(replica, str)
@@ -102,11 +102,11 @@ def test_gpus_with_ceilings_of_their_own_share_them() -> None:
 def test_a_gpu_of_ones_own_by_hand() -> None:
     # 280,512 $ over 4 years of 8 GPUs are 1 $/h; 822.5 W × 1.25 at 0.1 $/kWh are 0.1028 $/h.
     facility = Facility(1.25, 0.1)
-    boards = Ranged(500.0, 400.0, 600.0)
+    boards = FigureRange(500.0, 400.0, 600.0)
     part = Consumption(facility, node("hgx-h100-8"), boards, 24, 2.0, 100.0)
     # Of two pools of one GPU, 300 W and 633.3 W on a third and two thirds of them are 500 W.
-    waits = Ranged(300.0, 250.0, 350.0)
-    works = Ranged(600.0, 500.0, 700.0)
+    waits = FigureRange(300.0, 250.0, 350.0)
+    works = FigureRange(600.0, 500.0, 700.0)
     other = Consumption(facility, node("hgx-h100-8"), waits, 24, 2.0, 100.0)
     third = Consumption(facility, node("hgx-h100-8"), works, 48, 2.0, 100.0)
     mixed, alone = (owned_table(each, 280_512.0, 4.0).rows() for each in ([other, third], [part]))

@@ -18,14 +18,14 @@ from roofline.serving.kv_transfer import transfer
 from roofline.serving.objectives import Objective, kept, parse_slo
 from roofline.serving.simulate import disaggregated as pooled
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.simulate.server import Asked, server_of
+from roofline.serving.simulate.server import ServerOptions, server_of
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
 from roofline.serving.traffic.traffic import Poisson, Traffic
-from roofline.study.plan.candidate import Kind
+from roofline.study.plan.candidate import DeploymentKind
 from roofline.study.plan.confirm import run, uncertainty_of
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.option import Option, Question
+from roofline.study.plan.option import Option, PlanQuestion
 from roofline.study.plan.plan import Plan, probes_of
 from roofline.study.plan.result import both_pools
 from roofline.study.plan.screen import screen
@@ -54,14 +54,16 @@ def paired(
     """One layout for both phases, with measured kernels and an engine's own costs."""
     bare = cases.kind(model)
     measured = calibration_of("auto", bare.base.node.gpu, "vllm")
-    known = Kind(replace(on(model, tp=8), calibration=measured), 3.0, None, bare.uncertainty)
+    known = DeploymentKind(
+        replace(on(model, tp=8), calibration=measured), 3.0, None, bare.uncertainty
+    )
     demand = answered(mean, rate or RATES[model])
     made = screen(known, demand, 16)
     candidate = next(each for each in made if each.layout.spelled == LAYOUTS[model])
     tables = Tables(probes_of(limits))
     replica = tables.replica(candidate, demand)
     assert isinstance(replica, Replica)
-    (option,) = disaggregated([replica], Question(demand, Goal(limits, 16)), tables)
+    (option,) = disaggregated([replica], PlanQuestion(demand, Goal(limits, 16)), tables)
     return option
 
 
@@ -89,9 +91,9 @@ def test_time_between_tokens_by_curve_is_that_of_both_pools_together(
 def test_two_pools_of_a_plan_are_served_as_by_the_simulator_itself() -> None:
     option, demand = paired("llama-3.1-8b", 150.0), answered(150.0, RATES["llama-3.1-8b"])
     deployment = option.pools[0].replica.deployment
-    server = server_of(deployment, Asked(), demand.requests, None)
+    server = server_of(deployment, ServerOptions(), demand.requests, None)
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
-    before, after = (pooled.Pool(prices, server, pool.instances) for pool in option.pools)
+    before, after = (pooled.InstancePool(prices, server, pool.instances) for pool in option.pools)
     wires = pooled.handover(deployment, deployment, round(demand.prompt), "link")
     served = pooled.disaggregated(demand.at(demand.rate), before, after, wires)
     done = run(option, demand, 1.0, Tables(probes_of(LOOSE))).done
@@ -173,7 +175,7 @@ def test_the_interval_of_pools_in_a_plan_is_as_wide_as_that_of_pools_by_themselv
     moved = transfer(before, after, 800, 1, "link")
     shifted = moved.within(1.0).latency_s - moved.latency_s
     assert ends[1] - ends[0] == pytest.approx(shifted)
-    question = Question(demand, Goal(LOOSE, 16, confidence=0.9))
+    question = PlanQuestion(demand, Goal(LOOSE, 16, confidence=0.9))
     kind = option.pools[0].kind
     one, two = (question.slowness(kind, role) for role in ("all", "prefill"))
     assert np.log(two) == pytest.approx(UNFITTED * np.log(one))

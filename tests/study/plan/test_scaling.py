@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving.traffic.rate_curve import DAY, RateCurve, hourly, spelled_curve
-from roofline.study.plan.day import AFTER, FIXED, FOLLOWS, Day, Fleet
+from roofline.study.plan.day import AFTER, FIXED, FOLLOWS, Day, DayFleet
 from roofline.study.plan.day_tables import said
 from roofline.study.plan.scaling import (
+    PeriodicValues,
     Policy,
     PoolHours,
-    Scaled,
-    Steps,
+    ScaledPool,
     by_hours,
     fixed,
     followed,
@@ -30,7 +30,7 @@ from tests.cases import examples
 HOUR, MINUTE = 3600.0, 60.0
 TWO = spelled_curve("0h 5, 12h 25")
 """Two levels: 1 and 3 replicas of 10 requests a second."""
-POOL = Scaled(carries=10.0, saturation=12.5, devices=2, start_s=360.0, usd_per_hour=3.0)
+POOL = ScaledPool(carries=10.0, saturation=12.5, devices=2, start_s=360.0, usd_per_hour=3.0)
 
 
 def test_two_levels_by_hand() -> None:
@@ -60,7 +60,7 @@ def test_who_does_not_look_ahead_is_late_by_a_start_and_until_the_queue_is_gone(
 def test_a_start_that_is_longer_than_the_rise_is_late_at_every_step_of_it() -> None:
     """Rates rise by the minute, replicas come 10 min after each step: all but one step are late."""
     rise = spelled_curve("0h 5, 12h 15, 12:01 25, 12:02 35, 18h 5")
-    pool = Scaled(10.0, 1e9, 1, 600.0)
+    pool = ScaledPool(10.0, 1e9, 1, 600.0)
     found = followed(rise, pool, Policy(look_ahead_s=0.0))
     times = 12 * HOUR + MINUTE * np.array([9.5, 10.5, 11.5, 12.5])
     assert found.paid.at(times).tolist() == [4, 4, 4, 4]
@@ -73,7 +73,7 @@ def test_a_start_that_is_longer_than_the_rise_is_late_at_every_step_of_it() -> N
 def test_a_look_ahead_as_long_as_a_start_is_never_late() -> None:
     curve = hourly(tuple(float(5 + 17 * (hour % 5)) for hour in range(24)))
     for start in (0.0, 30.0, 5_000.0):
-        pool = Scaled(10.0, 10.0, 1, start)
+        pool = ScaledPool(10.0, 10.0, 1, start)
         assert late(curve, [followed(curve, pool, Policy())]).share == 0.0
 
 
@@ -100,7 +100,7 @@ def test_spares_and_headroom_are_those_of_a_plan() -> None:
 
 
 def test_a_number_that_simulation_refused_has_one_more() -> None:
-    pool = Scaled(10.0, 12.5, 1, 0.0, refused=frozenset({1}))
+    pool = ScaledPool(10.0, 12.5, 1, 0.0, refused=frozenset({1}))
     assert followed(TWO, pool, Policy()).paid.at(np.array([6 * HOUR, 18 * HOUR])).tolist() == [2, 3]
 
 
@@ -143,7 +143,7 @@ def test_replicas_are_those_counted_minute_by_minute(
     curve = hourly(tuple(10.0 * each for each in need))
     minutes = [each for each in need for _ in range(60)]
     paid, ready = counted(minutes, start, ahead, keep)
-    pool = Scaled(10.0, 12.5, 1, start * MINUTE)
+    pool = ScaledPool(10.0, 12.5, 1, start * MINUTE)
     found = followed(curve, pool, Policy("", ahead * MINUTE, keep * MINUTE))
     middle = np.arange(0.5, len(minutes)) * MINUTE
     assert found.paid.at(middle).tolist() == paid
@@ -157,7 +157,7 @@ def test_requests_are_conserved(rates: list[float], start: float) -> None:
     """Every request is served or waits; no more are late than came."""
     rates[3] = 1.0
     curve = hourly(tuple(rates))
-    pool = Scaled(10.0, 12.0, 1, start)
+    pool = ScaledPool(10.0, 12.0, 1, start)
     hours = followed(curve, pool, Policy(look_ahead_s=0.0, cool_down_s=0.0))
     found = late(curve, [hours])
     assert found.requests.sum() == pytest.approx(curve.rate * DAY)
@@ -172,7 +172,7 @@ def test_requests_are_conserved(rates: list[float], start: float) -> None:
 
 def test_a_queue_is_that_of_a_loop_over_seconds() -> None:
     curve = spelled_curve("0h 5, 6h 38, 7h 12, 20h 31")
-    pool = Scaled(10.0, 11.0, 1, 900.0)
+    pool = ScaledPool(10.0, 11.0, 1, 900.0)
     hours = followed(curve, pool, Policy(look_ahead_s=120.0))
     found = late(curve, [hours])
     ready = hours.ready.at(np.arange(0.5, DAY))
@@ -189,7 +189,7 @@ def test_a_queue_is_that_of_a_loop_over_seconds() -> None:
 @pytest.mark.parametrize("held", [0.1, 0.5, 0.99, 1.5, 2.0, 2.6, 2.999, 3.0, 4.0])
 def test_what_is_reserved_costs_least_of_all_numbers(held: float) -> None:
     curve = hourly(tuple(float(1 + (7 * hour) % 47) for hour in range(24)))
-    pool = Scaled(10.0, 12.5, 2, 0.0, usd_per_hour=3.0, reserved_usd_per_hour=held)
+    pool = ScaledPool(10.0, 12.5, 2, 0.0, usd_per_hour=3.0, reserved_usd_per_hour=held)
     hours = followed(curve, pool, Policy(cool_down_s=0.0))
     number, cost = reserve(hours)
     paid = [int(np.ceil(rate / 10.0)) for rate in curve.rates]
@@ -212,10 +212,10 @@ def test_hours_have_the_time_in_them() -> None:
 
 
 def test_two_pools_are_late_where_either_is_short() -> None:
-    steps = Steps(np.array([0.0, 12 * HOUR]), np.array([1.0, 3.0]), DAY)
+    steps = PeriodicValues(np.array([0.0, 12 * HOUR]), np.array([1.0, 3.0]), DAY)
     enough, short = (
         PoolHours(POOL, steps, steps),
-        PoolHours(POOL, *(Steps(np.zeros(1), np.ones(1), DAY),) * 2),
+        PoolHours(POOL, *(PeriodicValues(np.zeros(1), np.ones(1), DAY),) * 2),
     )
     assert late(TWO, [enough, enough]).share == 0.0
     assert late(TWO, [enough, short]).late.sum() == late(TWO, [short]).late.sum() > 0
@@ -253,15 +253,15 @@ def test_a_curve_of_one_rate_is_a_fixed_fleet() -> None:
     assert found.gpu_hours == fixed(flat, POOL, 3).gpu_hours == 24 * 3 * 2
 
 
-def fleet(name: str, hours: PoolHours) -> Fleet:
-    return Fleet(name, (hours,), late(TWO, [hours]))
+def fleet(name: str, hours: PoolHours) -> DayFleet:
+    return DayFleet(name, (hours,), late(TWO, [hours]))
 
 
 def test_the_sentence_names_a_deployment_that_follows_the_load_for_less() -> None:
     """Replicas of one device that carry half as much, and so fewer devices at night."""
     still = fleet(FIXED, fixed(TWO, POOL, 3))
     moves = fleet(FOLLOWS, followed(TWO, POOL, Policy(cool_down_s=0.0, look_ahead_s=0.0)))
-    fine = Scaled(5.0, 6.0, 1, 0.0, usd_per_hour=3.0)
+    fine = ScaledPool(5.0, 6.0, 1, 0.0, usd_per_hour=3.0)
     finer = fleet(f"tp1 × 5{AFTER}", followed(TWO, fine, Policy(cool_down_s=0.0)))
     nothing: Any = None
     day = Day(TWO, nothing, (), Policy(), (), (still, moves, finer))

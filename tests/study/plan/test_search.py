@@ -6,7 +6,7 @@ import pytest
 
 from roofline.records import replace
 from roofline.study.plan.confirm import holds
-from roofline.study.plan.option import Option, Question
+from roofline.study.plan.option import Option, PlanQuestion
 from roofline.study.plan.plan import plan, probes_of
 from roofline.study.plan.screen import screen
 from roofline.study.plan.search import SearchResult, search, sized
@@ -16,11 +16,11 @@ from tests.study.plan import cases
 RATES = (2.0, 10.0, 23.0, 37.0, 52.0, 80.0)
 
 
-def found(question: Question) -> SearchResult:
+def found(question: PlanQuestion) -> SearchResult:
     return search(cases.candidates(), question, cases.tables())
 
 
-def best(question: Question) -> Option:
+def best(question: PlanQuestion) -> Option:
     return found(question).options[0]
 
 
@@ -57,7 +57,7 @@ def test_headroom_is_the_same_as_more_traffic() -> None:
     assert asked.headroom >= 0.3
 
 
-def simulated(question: Question) -> float:
+def simulated(question: PlanQuestion) -> float:
     """Least cost of all layouts, settings and numbers of replicas, every one simulated whole."""
     tables, goal = cases.tables(), question.goal
     replicas = [tables.replica(each, question.demand) for each in cases.candidates()]

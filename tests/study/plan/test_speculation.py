@@ -10,10 +10,10 @@ from roofline.records import replace
 from roofline.serving import drafts
 from roofline.serving.acceptance import PUBLISHED, Acceptance, parse
 from roofline.serving.drafts import Draft
-from roofline.study.plan.candidate import Candidate, Kind, Speculation
+from roofline.study.plan.candidate import Candidate, DeploymentKind, PlannedDrafts
 from roofline.study.plan.confirm import confirm
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.option import Question
+from roofline.study.plan.option import PlanQuestion
 from roofline.study.plan.plan import plan, probes_of, without_drafts
 from roofline.study.plan.result import result_of
 from roofline.study.plan.screen import screen
@@ -30,8 +30,8 @@ def eagle(target: Deployment) -> Draft:
 
 
 @cache
-def kind() -> Kind:
-    return replace(cases.kind(), speculation=Speculation(eagle, LENGTH))
+def kind() -> DeploymentKind:
+    return replace(cases.kind(), speculation=PlannedDrafts(eagle, LENGTH))
 
 
 def demand(acceptance: float = 0.7, rate: float = 20.0) -> Demand:
@@ -57,8 +57,8 @@ def replica(layout: str = "tp1") -> Replica:
     return found
 
 
-def question(acceptance: float = 0.7, rate: float = 20.0) -> Question:
-    return Question(demand(acceptance, rate), Goal(cases.SLO, cases.GPUS))
+def question(acceptance: float = 0.7, rate: float = 20.0) -> PlanQuestion:
+    return PlanQuestion(demand(acceptance, rate), Goal(cases.SLO, cases.GPUS))
 
 
 def carries(acceptance: float, layout: str = "tp1") -> float:

@@ -9,13 +9,20 @@ import pytest
 from roofline.model.catalog import architecture
 from roofline.model.parameters import active
 from roofline.records import replace
-from roofline.study.plan.choose import Choice, chosen, replanned, runners_up
-from roofline.study.plan.confirm import Confirmed, confirm
+from roofline.study.plan.choose import PlanChoice, chosen, replanned, runners_up
+from roofline.study.plan.confirm import SimulatedOption, confirm
 from roofline.study.plan.explain import MFU, break_even
 from roofline.study.plan.figures import named, usd_per_mtok
 from roofline.study.plan.option import Option
 from roofline.study.plan.search import SearchResult, disaggregated, search
-from roofline.study.plan.sensitivity import LEVELS, Bar, frontier, levels, steps, tornado
+from roofline.study.plan.sensitivity import (
+    LEVELS,
+    InputSensitivity,
+    frontier,
+    levels,
+    steps,
+    tornado,
+)
 from roofline.study.plan.tabled import Tables
 from roofline.units import SECONDS_PER_HOUR
 from tests.study.plan import cases
@@ -36,7 +43,7 @@ def options() -> tuple[Option, ...]:
 
 
 @cache
-def choice() -> Choice:
+def choice() -> PlanChoice:
     return chosen(options(), cases.question(37.0), fresh())
 
 
@@ -47,14 +54,14 @@ def fresh() -> Tables:
 
 
 @cache
-def recommended() -> Confirmed:
+def recommended() -> SimulatedOption:
     best = choice().best
     assert best is not None
     return best
 
 
 @cache
-def simulated() -> tuple[Confirmed, ...]:
+def simulated() -> tuple[SimulatedOption, ...]:
     return tuple(
         confirm(option, cases.question(37.0), fresh(), interval=False)
         for option in (recommended().option, *choice().others[:5])
@@ -64,7 +71,7 @@ def simulated() -> tuple[Confirmed, ...]:
 def test_nothing_on_the_frontier_is_beaten_by_what_costs_no_more() -> None:
     points = frontier(simulated(), cases.question(37.0), NAMES)
 
-    def value(done: Confirmed, aim: str) -> float:
+    def value(done: SimulatedOption, aim: str) -> float:
         if aim == "headroom":
             return -done.option.capacity
         return done.seconds(NAMES.ttft if aim == "ttft" else NAMES.tpot).kept.value_s
@@ -103,7 +110,7 @@ def test_inside_a_step_its_deployment_is_the_preferred() -> None:
 
 
 @cache
-def bars() -> dict[str, Bar]:
+def bars() -> dict[str, InputSensitivity]:
     known = replace(recommended(), step_sd=0.1)
     every = tornado(known, options(), cases.question(37.0), cases.tables())
     return {bar.what: bar for bar in every}

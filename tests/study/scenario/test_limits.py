@@ -7,7 +7,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.study.scenario.limits import FIGURES, USUAL, limit, missed, objective
-from roofline.study.sweep.keep import Limit
+from roofline.study.sweep.keep import FigureLimit
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from roofline.study.sweep.keep import Limit
 def test_a_limit_is_on_the_side_that_is_worse(
     column: str, asked: float | str, value: float, at_least: bool
 ) -> None:
-    assert limit("batch", column, asked) == Limit(column, value, at_least)
+    assert limit("batch", column, asked) == FigureLimit(column, value, at_least)
 
 
 @pytest.mark.parametrize("asked", ["fast", "50 mB", "< 50 ms", "nan", "inf"])
@@ -66,7 +66,7 @@ def test_what_is_no_objective_is_refused(text: str) -> None:
 
 
 def test_the_first_limit_that_is_missed_is_told() -> None:
-    limits = (Limit("ttft_s", 1.0), Limit("user_tok_s", 20.0, at_least=True))
+    limits = (FigureLimit("ttft_s", 1.0), FigureLimit("user_tok_s", 20.0, at_least=True))
     columns = {
         "ttft_s": np.array([0.5, 2.0, 2.0, 0.5, np.nan, 2.0]),
         "user_tok_s": np.array([20.0, 30.0, 10.0, 10.0, 30.0, 10.0]),

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from roofline.errors import DocumentError, RooflineError, UnknownNameError
-from roofline.study.grid import Listed
+from roofline.study.grid import ListedNumbers
 from roofline.study.scenario.crossing import grid_of
 from roofline.study.scenario.reading import read_scenario, scenario_named
-from roofline.study.scenario.scenario import BASE, PLAIN, Every
-from roofline.study.sweep.keep import Limit, Objective
+from roofline.study.scenario.scenario import BASE, PLAIN, LayoutsOnGpus
+from roofline.study.sweep.keep import FigureLimit, SweepObjective
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
 
 FILE = """\
@@ -53,15 +53,15 @@ def test_a_file_means_what_it_says(tmp_path: Path) -> None:
     assert found.patches[0] == BASE
     assert found.patches[1].memory_bytes == 141 * 2**30
     assert found.patches[1].usd_per_hour == 4
-    assert found.numbers["batch"] == Listed((1, 4, 16, 64))
+    assert found.numbers["batch"] == ListedNumbers((1, 4, 16, 64))
     assert found.limits == (
-        Limit("ttft_s", 0.5),
-        Limit("user_tok_s", 20, at_least=True),
-        Limit("usd_per_mtok_high", 3),
+        FigureLimit("ttft_s", 0.5),
+        FigureLimit("user_tok_s", 20, at_least=True),
+        FigureLimit("usd_per_mtok_high", 3),
     )
     assert found.objectives == (
-        Objective("usd_per_mtok"),
-        Objective("user_tok_s", largest=True),
+        SweepObjective("usd_per_mtok"),
+        SweepObjective("user_tok_s", largest=True),
     )
     assert found.prices == {"h100-sxm": 3}
     grid = grid_of(found, lambda *_: ())
@@ -111,8 +111,8 @@ def test_a_scenario_can_be_sent_to_another_process() -> None:
 
 
 def test_layouts_can_be_left_to_be_found() -> None:
-    assert scenario(BATCH, layouts={"gpus": [2, 4]}).layouts == Every((2, 4))
-    assert scenario(BATCH, layouts="auto").layouts == Every((1, 2, 4, 8), "cost")
+    assert scenario(BATCH, layouts={"gpus": [2, 4]}).layouts == LayoutsOnGpus((2, 4))
+    assert scenario(BATCH, layouts="auto").layouts == LayoutsOnGpus((1, 2, 4, 8), "cost")
     asked = scenario(BATCH, models=["llama-3.1-8b", "llama-3.1-70b"], layouts={"gpus": 2})
     grid = grid_of(asked, lambda model, *_: ("tp2",) if "70b" in model else ("tp2", "pp2"))
     assert [tuple(grid.lane(n).values())[:3] for n in range(grid.lanes)] == [

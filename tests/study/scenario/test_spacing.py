@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.study.grid import Steps
+from roofline.study.grid import SteppedNumbers
 from roofline.study.scenario.crossing import series_of
 from roofline.study.scenario.files import RangeFile
 from tests.study.scenario.documents import BATCH, scenario
@@ -45,7 +45,7 @@ def test_numbers_are_taken_as_people_write_them() -> None:
 
 def test_a_million_steps_are_not_listed() -> None:
     asked = RangeFile.model_validate({"from": 1, "to": 2**24, "step": 1})
-    assert series_of("batch", asked) == Steps(1.0, 1.0, 2**24)
+    assert series_of("batch", asked) == SteppedNumbers(1.0, 1.0, 2**24)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from roofline.errors import PartialError
 from roofline.records import replace
 from roofline.study.executors.local import Local
 from roofline.study.store import manifest
-from roofline.study.store.folder import Progress, Task, run
+from roofline.study.store.folder import Progress, SweepTask, run
 from roofline.study.store.parts import intact
 from tests.study.store.works import Rows
 
-TASK = Task("abc", 300, 64, Rows())
+TASK = SweepTask("abc", 300, 64, Rows())
 CHUNKS = 5
 HERE = Local(1)
 

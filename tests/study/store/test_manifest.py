@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from roofline.errors import DocumentError
 from roofline.study.store import manifest
-from roofline.study.store.manifest import Entry, Header
+from roofline.study.store.manifest import ManifestEntry, SweepHeader
 from tests.cases import examples
 
-HEADER = Header("abc", 100, 10, {"roofline": "1", "pyarrow": "2"})
-ENTRIES = [Entry(number, 5 + number, 1000 + number, f"{number:064x}") for number in (0, 2, 1, 13)]
+HEADER = SweepHeader("abc", 100, 10, {"roofline": "1", "pyarrow": "2"})
+ENTRIES = [
+    ManifestEntry(number, 5 + number, 1000 + number, f"{number:064x}") for number in (0, 2, 1, 13)
+]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def read(content: bytes) -> list[Entry]:
+def read(content: bytes) -> list[ManifestEntry]:
     header, entries = manifest.parse(content, "m")
     assert header == HEADER
     assert all(number == entry.number for number, entry in entries.items())
@@ -112,7 +114,7 @@ def test_an_entry_that_cannot_be_flushed_leaves_no_trace(
 
     monkeypatch.setattr(os, "fsync", broken)
     with path.open("ab", buffering=0) as file, pytest.raises(OSError, match="input/output"):
-        manifest.append(file, Entry(7, 7, 7, "7"))
+        manifest.append(file, ManifestEntry(7, 7, 7, "7"))
     assert path.read_bytes() == whole
 
 
@@ -136,9 +138,9 @@ def test_an_entry_is_written_in_as_many_pieces_as_the_system_takes(
 
     with path.open("ab", buffering=0) as file:
         slow: Any = Slow(file)
-        manifest.append(slow, Entry(7, 7, 7, "7"))
+        manifest.append(slow, ManifestEntry(7, 7, 7, "7"))
     _, entries = manifest.read(path)
-    assert list(entries.values()) == [*ENTRIES, Entry(7, 7, 7, "7")]
+    assert list(entries.values()) == [*ENTRIES, ManifestEntry(7, 7, 7, "7")]
 
 
 @pytest.mark.parametrize(

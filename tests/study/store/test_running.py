@@ -17,10 +17,10 @@ from roofline.records import replace
 from roofline.study.executors import executor
 from roofline.study.executors.local import Local
 from roofline.study.store import manifest
-from roofline.study.store.folder import Outcome, Progress, Task, locked, run
+from roofline.study.store.folder import FinishedSweep, Progress, SweepTask, locked, run
 from tests.study.store.works import Failing, Least, Rows
 
-TASK = Task("abc", 1000, 64, Rows(), units={"latency_s": "s"}, metadata={"name": "test"})
+TASK = SweepTask("abc", 1000, 64, Rows(), units={"latency_s": "s"}, metadata={"name": "test"})
 CHUNKS = 16
 HERE = Local(1)
 
@@ -46,7 +46,7 @@ def stopped(folder: Path, after: int, error: type[BaseException] = KeyboardInter
     return acknowledged
 
 
-def computed(folder: Path, task: Task = TASK) -> tuple[list[int], Outcome]:
+def computed(folder: Path, task: SweepTask = TASK) -> tuple[list[int], FinishedSweep]:
     """Run to the end; which chunks were computed, and the outcome."""
     log = folder.parent / f"{folder.name}.log"
     outcome = run(folder, replace(task, work=Rows(log=log)), HERE)
@@ -58,7 +58,7 @@ def test_the_result_has_the_rows_of_all_chunks_in_order(tmp_path: Path) -> None:
     outcome = run(tmp_path, TASK, HERE)
     table = pq.read_table(outcome.result)
     assert table["index"].to_pylist() == [n for n in range(1000) if n % 3 != 1]
-    assert outcome == Outcome(tmp_path / "result.parquet", 667, CHUNKS, resumed=0, damaged=0)
+    assert outcome == FinishedSweep(tmp_path / "result.parquet", 667, CHUNKS, resumed=0, damaged=0)
     assert len(table) == outcome.rows
 
 
@@ -225,7 +225,9 @@ def test_a_line_that_was_cut_costs_its_part_alone(tmp_path: Path, result: bytes)
         (replace(TASK, configurations=999), "it has 1,000 configurations, not 999"),
     ],
 )
-def test_another_sweep_is_refused_and_left_alone(tmp_path: Path, other: Task, said: str) -> None:
+def test_another_sweep_is_refused_and_left_alone(
+    tmp_path: Path, other: SweepTask, said: str
+) -> None:
     run(tmp_path, TASK, HERE)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
     with pytest.raises(InputError, match=said) as caught:

@@ -48,7 +48,7 @@ def numbers(lines: bytes) -> list[int]:
     return [int(line.split()[0]) for line in whole.splitlines()]
 
 
-def finished(folder: Path) -> dict[int, manifest.Entry]:
+def finished(folder: Path) -> dict[int, manifest.ManifestEntry]:
     """Parts that the manifest names and that are intact."""
     path = folder / "manifest.jsonl"
     if not path.exists():

@@ -10,14 +10,14 @@ import pytest
 
 from roofline.study.executors.local import Local
 from roofline.study.store.chunk import Chunk
-from roofline.study.store.folder import Progress, Task, run
+from roofline.study.store.folder import Progress, SweepTask, run
 from roofline.study.store.parts import TALLY
 from tests.study.store.works import Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """Counts what `Rows` leaves out."""
+    """Counts what `PointRows` leaves out."""
 
     def __call__(self, chunk: Chunk) -> Any:
         kept = Rows()(chunk)
@@ -25,7 +25,7 @@ class Counting:
         return kept.replace_schema_metadata({TALLY: json.dumps(counts)})
 
 
-TASK = Task("abc", 100, 16, Counting())
+TASK = SweepTask("abc", 100, 16, Counting())
 WHOLE = {"kept": 67, "left out": 33}
 
 
@@ -51,4 +51,4 @@ def test_counts_survive_an_interruption(tmp_path: Path) -> None:
 
 
 def test_work_that_counts_nothing_has_no_counts(tmp_path: Path) -> None:
-    assert run(tmp_path, Task("abc", 100, 16, Rows()), Local(1)).tally == {}
+    assert run(tmp_path, SweepTask("abc", 100, 16, Rows()), Local(1)).tally == {}

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from roofline.study.executors import executor
-from roofline.study.store.folder import Progress, Task, run
+from roofline.study.store.folder import Progress, SweepTask, run
 from tests.study.store.works import Rows
 
 CHUNKS = 40
@@ -12,8 +12,8 @@ SECONDS = 0.002
 """Time of a chunk: so short that most of the time a part is being written."""
 
 
-def task(log: Path | None = None, seconds: float = SECONDS) -> Task:
-    return Task("abc", 200 * CHUNKS, 200, Rows(seconds, log))
+def task(log: Path | None = None, seconds: float = SECONDS) -> SweepTask:
+    return SweepTask("abc", 200 * CHUNKS, 200, Rows(seconds, log))
 
 
 def say(now: Progress) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from roofline.api.setting import deployed, machine_of, network_of
+from roofline.api.setting import machine_of, make_deployment, network_of
 from roofline.cost.layout import parse
 from roofline.cost.work import Array
 from roofline.serving.static import StaticBatch, static_batch
-from roofline.study.sweep.points import Axes, Axis, Lane
+from roofline.study.sweep.points import Axes, Axis, SweepSlice
 
 
 def lane(
@@ -27,10 +27,10 @@ def lane(
     calibration: str = "auto",
     deployment: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Lane:
+) -> SweepSlice:
     """The network on the GPU, at all combinations of the numbers."""
     device, _ = machine_of(gpu, None, None)
-    placed = deployed(
+    placed = make_deployment(
         network_of(model),
         device,
         None,
@@ -43,17 +43,17 @@ def lane(
     )
     points = len(batch) * len(prompt) * len(output)
     axes = Axes(Axis.of(batch), Axis.of(prompt), Axis.of(output), points)
-    return Lane(placed, axes, **options)
+    return SweepSlice(placed, axes, **options)
 
 
-def numbers(where: Lane) -> dict[str, Array]:
+def numbers(where: SweepSlice) -> dict[str, Array]:
     """Every point of a lane whose axes are listed."""
     axes = where.axes
     every = product(axes.batch.nodes, axes.prompt.nodes, axes.output.nodes)
     return dict(zip(("batch", "prompt", "output"), np.array(list(every)).T, strict=True))
 
 
-def alone(where: Lane, numbers: Mapping[str, Array], row: int) -> StaticBatch:
+def alone(where: SweepSlice, numbers: Mapping[str, Array], row: int) -> StaticBatch:
     """One point by itself."""
     batch, prompt, output = (int(numbers[name][row]) for name in ("batch", "prompt", "output"))
     work = where.workload(batch, prompt, output)

@@ -5,17 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from roofline.study.sweep.columns import Columns, price
-from roofline.study.sweep.keep import Kept, Limit, Objective, losses, unbeaten
+from roofline.study.sweep.columns import FigureColumns, price
+from roofline.study.sweep.keep import FigureLimit, KeptPoints, SweepObjective, losses, unbeaten
 from roofline.study.sweep.prices import priced
 from tests.study.sweep.lanes import lane, numbers
 
-LIMITS = (Limit("ttft_s", 2.0), Limit("tpot_s_high", 0.03))
+LIMITS = (FigureLimit("ttft_s", 2.0), FigureLimit("tpot_s_high", 0.03))
 RATE = "throughput_per_gpu_tok_s"
-OBJECTIVES = (Objective(RATE, largest=True), Objective("ttft_s"), Objective("tpot_s"))
+OBJECTIVES = (
+    SweepObjective(RATE, largest=True),
+    SweepObjective("ttft_s"),
+    SweepObjective("tpot_s"),
+)
 
 
-def every(parts: int) -> list[Columns]:
+def every(parts: int) -> list[FigureColumns]:
     """Points of some deployments, one after the other, each in so many parts."""
     out = []
     start = 0
@@ -30,14 +34,16 @@ def every(parts: int) -> list[Columns]:
     return out
 
 
-def kept(keep: str, parts: Sequence[Columns], objectives: Sequence[Objective] = OBJECTIVES) -> Kept:
-    found = Kept(keep, LIMITS, objectives)
+def kept(
+    keep: str, parts: Sequence[FigureColumns], objectives: Sequence[SweepObjective] = OBJECTIVES
+) -> KeptPoints:
+    found = KeptPoints(keep, LIMITS, objectives)
     for part in parts:
         found.add(part)
     return found
 
 
-def numbers_of(found: Kept) -> list[int]:
+def numbers_of(found: KeptPoints) -> list[int]:
     return [int(number) for part in found.parts() for number in part["index"]]
 
 
@@ -85,10 +91,10 @@ def test_ties_are_all_kept() -> None:
     """The answer's length changes nothing of the first token."""
     where = lane("llama-3.1-8b", batch=(1,), prompt=(100,), output=(5, 10, 20))
     columns = price(priced(where), numbers(where))
-    found = Kept("pareto", (), (Objective("ttft_s"),))
+    found = KeptPoints("pareto", (), (SweepObjective("ttft_s"),))
     found.add(columns)
     assert numbers_of(found) == [0, 1, 2]
-    first = Kept("top-1", (), (Objective("ttft_s"),))
+    first = KeptPoints("top-1", (), (SweepObjective("ttft_s"),))
     first.add(columns)
     assert numbers_of(first) == [0]
 
@@ -96,7 +102,7 @@ def test_ties_are_all_kept() -> None:
 def test_what_never_fits_is_never_priced() -> None:
     where = lane("llama-3.1-70b", "l40s", "tp1", batch=(1, 2))
     prices = priced(where)
-    found = Kept("pareto", (), OBJECTIVES)
+    found = KeptPoints("pareto", (), OBJECTIVES)
     found.add(price(prices, numbers(where)))
     assert found.missed == {"memory": 32, "": 0}
     assert "prefill" not in vars(prices)
@@ -104,6 +110,6 @@ def test_what_never_fits_is_never_priced() -> None:
 
 def test_what_is_not_known_misses_no_limit_but_is_counted_apart() -> None:
     where = lane("llama-3.1-8b", calibration="none", batch=(1,), prompt=(100,), output=(1, 40))
-    found = Kept("all", (Limit("tpot_s_high", 1.0),))
+    found = KeptPoints("all", (FigureLimit("tpot_s_high", 1.0),))
     found.add(price(priced(where), numbers(where), np.arange(2)))
     assert found.missed == {"tpot_s_high unknown": 1, "": 1}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roofline.cost.work import Array
-from roofline.study.sweep.keep import Cells, unbeaten
+from roofline.study.sweep.keep import CoarseGrid, unbeaten
 
 
 def by_pairs(values: Array) -> list[bool]:
@@ -45,7 +45,7 @@ def test_grids_and_blocks_lose_nothing(objectives: int, kind: str) -> None:
 def test_equals_do_not_beat_each_other() -> None:
     same = np.ones((3, 3))
     assert unbeaten(same).tolist() == [True] * 3
-    assert not Cells.of(same).beat(same).any()
+    assert not CoarseGrid.of(same).beat(same).any()
 
 
 def test_nothing_is_unbeaten_of_nothing() -> None:
@@ -55,7 +55,7 @@ def test_nothing_is_unbeaten_of_nothing() -> None:
 def test_cells_beat_only_what_a_point_beats() -> None:
     random = np.random.default_rng(0)
     some, others = random.lognormal(size=(2, 800, 3))
-    found = Cells.of(some).beat(others)
+    found = CoarseGrid.of(some).beat(others)
     beaten = [bool((np.all(some <= p, axis=1) & np.any(some < p, axis=1)).any()) for p in others]
     assert not (found & ~np.array(beaten)).any()
     assert found.sum() > 0.7 * sum(beaten)

@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from roofline.study.sweep.points import LISTED, Axis, Place, Points
+from roofline.study.sweep.points import LISTED, Axis, AxisPlaces, Points
 from tests.study.sweep.lanes import lane, numbers
 
 
 def test_an_axis_of_few_values_is_priced_at_each_of_them() -> None:
     axis = Axis.of([7, 3, 3, 100])
     assert axis.nodes.tolist() == [3.0, 7.0, 100.0]
-    assert Place.of(axis, np.array([7.0, 100.0, 3.0])).below.tolist() == [1, 2, 0]
-    assert Place.of(axis, np.array([7.0, 100.0])).share is None
+    assert AxisPlaces.of(axis, np.array([7.0, 100.0, 3.0])).below.tolist() == [1, 2, 0]
+    assert AxisPlaces.of(axis, np.array([7.0, 100.0])).share is None
 
 
 def test_an_axis_of_many_values_is_priced_at_some_of_them() -> None:
     axis = Axis.of(range(1, 100_001))
     assert len(axis.nodes) < LISTED
     values = np.array([1.0, 17.0, 12_345.0, 100_000.0])
-    place = Place.of(axis, values)
+    place = AxisPlaces.of(axis, values)
     assert place.at(lambda rows: axis.nodes[rows]) == pytest.approx(values, rel=1e-12)
 
 

@@ -10,8 +10,8 @@ from roofline.records import replace
 from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.static_batches import APPROXIMATE, static_batches
-from roofline.study.sweep.columns import FIGURES, SPREADS, Columns, price
-from roofline.study.sweep.points import Axes, Axis, Lane
+from roofline.study.sweep.columns import FIGURES, SPREADS, FigureColumns, price
+from roofline.study.sweep.points import Axes, Axis, SweepSlice
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES
 from tests.cases import cases
@@ -96,7 +96,7 @@ def told(batch: StaticBatch) -> dict[str, float]:
     return figures | spreads | ends | memory
 
 
-def some_of(where: Lane) -> tuple[Columns, Any, list[int]]:
+def some_of(where: SweepSlice) -> tuple[FigureColumns, Any, list[int]]:
     """A lane's points inside the network's context, and four of them, or ten."""
     asked = numbers(where)
     inside = within(where.deployment.architecture, asked["prompt"], asked["output"])

@@ -17,14 +17,21 @@ from roofline.bench.end_to_end.cases import Row, row_of, said
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Spreads
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
-from roofline.bench.end_to_end.replay import SAME, SEED, Known, known, request_metrics, with_profile
+from roofline.bench.end_to_end.replay import (
+    SAME,
+    SEED,
+    PreparedRow,
+    known,
+    request_metrics,
+    with_profile,
+)
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving import drafts
 from roofline.serving.acceptance import PUBLISHED, conditional
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.run.serve import Fleet, drafting_fleet, serve
-from roofline.serving.simulate.drafting import Drafting
+from roofline.serving.simulate.drafting import RoundDraft
 
 KIND: Final = "speculative"
 WIDER: Final = 1.3
@@ -103,7 +110,7 @@ class DraftedRow(ApartRow):
     """Tokens drafted in a row; 0 for none. [token]"""
 
     @cached_property
-    def known(self) -> Known:
+    def known(self) -> PreparedRow:
         """The row with what would serve it plainly."""
         return known(self.row)
 
@@ -116,7 +123,7 @@ class DraftedRow(ApartRow):
         if self.length:
             found = accepted(self.row.case.network, self.length)
             target = with_profile(each.deployment, profile)
-            drafting = Drafting(drafts.mtp(target), found.tree, SEED)
+            drafting = RoundDraft(drafts.mtp(target), found.tree, SEED)
             fleet = drafting_fleet(fleet, target, each.requests, drafting)
             unsure = found.log_sd
             drafted = f"{self.length} tokens by MTP, {found.tree.tokens:.2f} tokens of a round"

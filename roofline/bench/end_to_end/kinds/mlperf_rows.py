@@ -36,13 +36,13 @@ from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.held_out import Spreads
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
-from roofline.bench.end_to_end.replay import SEED, Known, throughput
+from roofline.bench.end_to_end.replay import SEED, PreparedRow, throughput
 from roofline.cost.memory import weight_bytes
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
 from roofline.records import replace
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.server import Asked, page_of, server_of
+from roofline.serving.simulate.server import ServerOptions, page_of, server_of
 from roofline.serving.simulate.steady import arriving, most, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lengths, Lognormal
@@ -81,7 +81,7 @@ TENSORRT: Final = "TensorRT"
 """Words of notes for the engine, where the column leaves it open."""
 
 
-class Limit(Struct, frozen=True):
+class LatencyLimit(Struct, frozen=True):
     """Limits that 99 % of the requests keep."""
 
     ttft_s: float
@@ -97,7 +97,7 @@ class Dataset(Struct, frozen=True):
     prompt: Lengths
     output: Lengths
     """Lengths. [token]"""
-    limits: Mapping[str, Limit]
+    limits: Mapping[str, LatencyLimit]
     """By scenario."""
 
 
@@ -106,25 +106,25 @@ DATASETS: Final[Mapping[str, Dataset]] = {
         "OpenOrca",
         Lognormal.of_mean(215.0, 294.0, 1024),
         Lognormal.of_mean(215.0, 294.45, 1024),
-        {SERVER: Limit(2.0, 0.2), INTERACTIVE: Limit(0.45, 0.04)},
+        {SERVER: LatencyLimit(2.0, 0.2), INTERACTIVE: LatencyLimit(0.45, 0.04)},
     ),
     "llama-3.1-405b": Dataset(
         "LongBench, LongDataCollections, RULER and GovReport",
         Lognormal.of_mean(7500.0, 9400.0, 20_000),
         Lognormal.of_mean(500.0, 684.68, 2000),
-        {SERVER: Limit(6.0, 0.175), INTERACTIVE: Limit(4.5, 0.08)},
+        {SERVER: LatencyLimit(6.0, 0.175), INTERACTIVE: LatencyLimit(4.5, 0.08)},
     ),
     "llama-3.1-8b": Dataset(
         "CNN/DailyMail",
         Lognormal.of_mean(700.0, 778.0, 2540),
         Lognormal.of_mean(70.0, 73.0, 128),
-        {SERVER: Limit(2.0, 0.1), INTERACTIVE: Limit(0.5, 0.03)},
+        {SERVER: LatencyLimit(2.0, 0.1), INTERACTIVE: LatencyLimit(0.5, 0.03)},
     ),
     "deepseek-r1": Dataset(
         "AIME, MATH500, GPQA, MMLU-Pro and LiveCodeBench",
         Lognormal.of_mean(400.0, 800.0, 3136),
         Lognormal.of_mean(2600.0, 3886.2274, 20_000),
-        {SERVER: Limit(2.0, 0.08)},
+        {SERVER: LatencyLimit(2.0, 0.08)},
     ),
 }
 """By network of the catalog."""
@@ -160,7 +160,7 @@ class MlperfRow(ApartRow):
             hint="give the layout that was run",
         )
 
-    def _held(self) -> Iterator[Known]:
+    def _held(self) -> Iterator[PreparedRow]:
         """Replicas whose weights leave room."""
         for row in self.candidates:
             found = deployment(row.case)
@@ -168,15 +168,19 @@ class MlperfRow(ApartRow):
                 continue
             page = page_of(found.engine, sharing=True)
             requests = _requests(self.dataset.prompt, self.dataset.output, page)
-            yield Known(row, found, requests, server_of(found, Asked(), requests, None))
+            yield PreparedRow(
+                row, found, requests, server_of(found, ServerOptions(), requests, None)
+            )
 
-    def _offline(self, each: Known, logs: Array) -> Mapping[str, float]:
+    def _offline(self, each: PreparedRow, logs: Array) -> Mapping[str, float]:
         share = share_of(each.requests, each.prices(profile_of(each, logs)), each.server)
         rate = most(share).requests_per_s * each.row.replicas
         prompts, answers = rate * share.prompt, rate * share.output
         return {"throughput_tok_s": throughput(each.row, prompts, answers, 1.0)}
 
-    def _kept(self, each: Known, logs: Array, limit: Limit) -> Mapping[str, float] | None:
+    def _kept(
+        self, each: PreparedRow, logs: Array, limit: LatencyLimit
+    ) -> Mapping[str, float] | None:
         """Metrics at the greatest rate that keeps limits; None where none does."""
         share = share_of(each.requests, each.prices(profile_of(each, logs)), each.server)
         full = most(share)
@@ -196,7 +200,7 @@ class MlperfRow(ApartRow):
         }
 
     def _prediction(
-        self, each: Known, metrics: Mapping[str, float], spreads: Spreads
+        self, each: PreparedRow, metrics: Mapping[str, float], spreads: Spreads
     ) -> Prediction:
         # Times at a rate are as sure as those of clients; nobody measured others.
         loop = replace(each, row=replace(each.row, mode=CLOSED))

@@ -21,7 +21,7 @@ from roofline.bench.end_to_end.driving import CLOSED, waiting_clients
 from roofline.bench.end_to_end.held_out import Spreads
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
-from roofline.bench.end_to_end.replay import Known, known, request_metrics
+from roofline.bench.end_to_end.replay import PreparedRow, known, request_metrics
 from roofline.content import shipped
 from roofline.cost.work import Array
 from roofline.errors import InputError
@@ -30,7 +30,12 @@ from roofline.hardware.engine import engine
 from roofline.records import replace
 from roofline.serving.kv_transfer import SOFTWARE_SD
 from roofline.serving.requests import part
-from roofline.serving.simulate.disaggregated import Pool, disaggregated, handover, wires_between
+from roofline.serving.simulate.disaggregated import (
+    InstancePool,
+    disaggregated,
+    handover,
+    wires_between,
+)
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import MOST_SEQUENCES
 
@@ -50,7 +55,7 @@ class PooledRow(ApartRow):
     """Instances of each pool. [1]"""
 
     @cached_property
-    def pools(self) -> tuple[Known, Known]:
+    def pools(self) -> tuple[PreparedRow, PreparedRow]:
         """An instance of each kind with what serves the row."""
         return known(self.prefill), known(self.decode)
 
@@ -73,7 +78,7 @@ class PooledRow(ApartRow):
         clients, asked = self.clients // alike, after.requests
         requests = part(asked, 0, max(len(asked) // alike, 1))
         prefill, decode = (
-            Pool(
+            InstancePool(
                 _behind_a_router(each.prices(profile_of(each, logs))),
                 replace(each.server, max_sequences=min(each.server.max_sequences, clients)),
                 count // alike,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from roofline.bench.end_to_end import held_out
 from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.held_out import Spreads
-from roofline.bench.end_to_end.replay import Known
+from roofline.bench.end_to_end.replay import PreparedRow
 from roofline.cost.work import Array
 from roofline.serving.disaggregated import UNFITTED
 
@@ -49,7 +49,7 @@ class ApartRow(ABC):
         """
 
 
-def wider(spreads: Spreads, each: Known, metric: str, more: float = 0.0) -> float:
+def wider(spreads: Spreads, each: PreparedRow, metric: str, more: float = 0.0) -> float:
     """Log standard deviation of a metric of a row of a kind that nothing was fitted to. [1]
 
     `more` is that of what else is not known than how a plain server would serve the row. [1]

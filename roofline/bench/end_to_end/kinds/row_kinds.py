@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.bench.end_to_end import profiles
-from roofline.bench.end_to_end.cases import Unread, said
+from roofline.bench.end_to_end.cases import UnreadRow, said
 from roofline.bench.end_to_end.kinds import drafted_rows, mlperf_rows, pooled_rows
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
 from roofline.bench.end_to_end.metrics import shared_out
@@ -25,7 +25,7 @@ READERS: Final[Mapping[str, Callable[[int, Mapping[str, Any]], ApartRow]]] = {
 MANY: Final = 50
 """Rows from which on more than one process predicts them. [1]"""
 
-Predicted = Prediction | Unread
+Predicted = Prediction | UnreadRow
 
 
 def kind_of(record: Mapping[str, Any]) -> str:
@@ -53,22 +53,22 @@ def kinds(frame: "pandas.DataFrame") -> tuple[str, ...]:
 
 def predicted_apart(
     frame: "pandas.DataFrame", kind: Sequence[str]
-) -> tuple[list[Prediction], list[Unread]]:
+) -> tuple[list[Prediction], list[UnreadRow]]:
     """Rows of a table that are predicted apart, and those of them that cannot be.
 
     Constants are the shipped ones, which are fitted to none of these rows.
     """
     places = [place for place, name in enumerate(kind) if name in READERS]
     rows: list[ApartRow] = []
-    refused: list[Unread] = []
+    refused: list[UnreadRow] = []
     for place, record in zip(places, frame.iloc[places].to_dict("records"), strict=True):
         told = {str(key): value for key, value in record.items()}
         try:
             rows.append(READERS[kind[place]](place, told))
         except (RooflineError, LookupError, ValueError) as error:
-            refused.append(Unread(place, described(error)))
+            refused.append(UnreadRow(place, described(error)))
     found = _predicted(rows)
-    refused += [each for each in found if isinstance(each, Unread)]
+    refused += [each for each in found if isinstance(each, UnreadRow)]
     return [each for each in found if isinstance(each, Prediction)], refused
 
 
@@ -84,7 +84,7 @@ def _predicted(rows: Sequence[ApartRow]) -> list[Predicted]:
         try:
             return row.predict(logs, spreads)
         except RooflineError as error:
-            return Unread(row.place, described(error))
+            return UnreadRow(row.place, described(error))
 
     def every(share: Sequence[ApartRow]) -> list[Predicted]:
         return [predicted(row) for row in share]

@@ -24,8 +24,14 @@ from typing import Final
 
 from roofline.interop.results.content import Content, header, lines
 from roofline.interop.results.measuring import failures, only, seconds_in, several, spread
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import (
+    Load,
+    MeasuredFigure,
+    MeasuredRun,
+    ResultFormat,
+    RunScenario,
+)
 
 TIMES = {
     "ttft": ("time_to_first_token", "from sending a request to its first token"),
@@ -69,7 +75,7 @@ def _read_json(content: Content) -> Iterator[MeasuredRun]:
         )
 
 
-def _notes(run: Node) -> Iterator[str]:
+def _notes(run: LocatedValue) -> Iterator[str]:
     """Reasons that a run itself gives against its figures."""
     done, cancelled = run.get("is_complete"), run.get("was_cancelled")
     if done is not None and done.value is False:
@@ -80,14 +86,14 @@ def _notes(run: Node) -> Iterator[str]:
     yield from failures(number(run, "error_request_count", "avg"))
 
 
-def _scenario(run: Node) -> Scenario:
-    asked = run.get("input_config") or Node({}, run.source, "input_config")
+def _scenario(run: LocatedValue) -> RunScenario:
+    asked = run.get("input_config") or LocatedValue({}, run.source, "input_config")
     load, clients, rate, beyond = _load(asked)
     output, low, high = (
         number(run, "output_sequence_length", key) for key in ("avg", "min", "max")
     )
     answered = run.get("request_count", "avg")
-    return Scenario(
+    return RunScenario(
         model=_model(asked),
         gpu=_gpu(run),
         load=load,
@@ -102,7 +108,7 @@ def _scenario(run: Node) -> Scenario:
     )
 
 
-def _measuring(asked: Node) -> list[Node]:
+def _measuring(asked: LocatedValue) -> list[LocatedValue]:
     """Phases that were measured, by their kind, or by their name before there were kinds."""
     phases = asked.get("phases")
     if phases is None:
@@ -110,7 +116,7 @@ def _measuring(asked: Node) -> list[Node]:
     return [each for each in phases.items() if _PHASE in (text(each, "kind"), text(each, "name"))]
 
 
-def _load(asked: Node) -> tuple[Load, int | None, float | None, str]:
+def _load(asked: LocatedValue) -> tuple[Load, int | None, float | None, str]:
     """Arrivals, clients, rate, and what no prediction knows of them."""
     phases = _measuring(asked)
     if len(phases) > 1:
@@ -126,7 +132,7 @@ def _load(asked: Node) -> tuple[Load, int | None, float | None, str]:
     return ("closed" if clients else ""), clients, None, ""
 
 
-def _cv(asked: Node) -> float | None:
+def _cv(asked: LocatedValue) -> float | None:
     """Variation of the gaps between requests, where a phase says how they arrive. [1]"""
     phase = next(iter(_measuring(asked)), None)
     match text(phase, "type"):
@@ -138,7 +144,7 @@ def _cv(asked: Node) -> float | None:
     return None
 
 
-def _model(asked: Node) -> str:
+def _model(asked: LocatedValue) -> str:
     for keys in (
         ("endpoint", "model_names"),
         ("model_names",),
@@ -158,7 +164,7 @@ def _model(asked: Node) -> str:
     return ""
 
 
-def _gpu(run: Node) -> str:
+def _gpu(run: LocatedValue) -> str:
     """Device that the telemetry saw, if all are alike."""
     places = run.get("telemetry_data", "endpoints")
     names = []
@@ -168,7 +174,7 @@ def _gpu(run: Node) -> str:
     return only(names)
 
 
-def _measured(get: Callable[[str], Node | None], end: str = "") -> Iterator[Measurement]:
+def _measured(get: Callable[[str], LocatedValue | None], end: str = "") -> Iterator[MeasuredFigure]:
     """Figures of the metrics that have a mean, or one value; names of fields end alike."""
     for metric, (name, definition) in TIMES.items():
         node = get(name)
@@ -179,7 +185,7 @@ def _measured(get: Callable[[str], Node | None], end: str = "") -> Iterator[Meas
         node = get(name)
         value = number(node, "value") or number(node, "avg")
         if value is not None:
-            yield Measurement(metric, "mean", value, f"{name}{end}", definition)
+            yield MeasuredFigure(metric, "mean", value, f"{name}{end}", definition)
 
 
 def _is_csv(content: Content) -> bool:
@@ -195,7 +201,7 @@ def _read_csv(content: Content) -> Iterator[MeasuredRun]:
     yield MeasuredRun(
         "AIPerf or GenAI-Perf",
         content.source,
-        Scenario(
+        RunScenario(
             gpu=_gpu_in_lines(content),
             requests=round(requests.at("value").number()) if requests is not None else None,
             prompt=number(tables.get("input_sequence_length"), "avg"),
@@ -206,9 +212,9 @@ def _read_csv(content: Content) -> Iterator[MeasuredRun]:
     )
 
 
-def _tables(content: Content) -> dict[str, Node]:
+def _tables(content: Content) -> dict[str, LocatedValue]:
     """Rows of the first two tables by the name of their metric."""
-    out: dict[str, Node] = {}
+    out: dict[str, LocatedValue] = {}
     names: list[str] = []
     for line, cells in _lines(content):
         if cells[0].lower() in ("metric", "endpoint"):
@@ -224,7 +230,7 @@ def _tables(content: Content) -> dict[str, Node]:
             key = found["name"].lower().replace(" ", "_") if found else cells[0].lower()
             stated = {"unit": found["unit"]} if found and found["unit"] else {}
             figures = {name: cell for name, cell in zip(names[1:], cells[1:], strict=True) if cell}
-            out[key] = Node(figures | stated, f"{content.source}:{line}")
+            out[key] = LocatedValue(figures | stated, f"{content.source}:{line}")
     return out
 
 
@@ -249,14 +255,14 @@ def _gpu_in_lines(content: Content) -> str:
     return only(names)
 
 
-CSV = Format(
+CSV = ResultFormat(
     "aiperf-csv",
     "AIPerf or GenAI-Perf (CSV)",
     _is_csv,
     _read_csv,
     "AIPerf 0.1 to 0.13, GenAI-Perf to 0.0.16",
 )
-JSON = Format(
+JSON = ResultFormat(
     "aiperf",
     "AIPerf or GenAI-Perf (JSON)",
     _is_json,

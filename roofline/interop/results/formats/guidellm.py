@@ -23,8 +23,14 @@ from msgspec import Struct
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.measuring import several, spread
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import (
+    Load,
+    MeasuredFigure,
+    MeasuredRun,
+    ResultFormat,
+    RunScenario,
+)
 from roofline.units import PREFIX
 
 _ITL = "(last - first token) / (tokens - 1), each request weighted by its tokens"
@@ -79,7 +85,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
             yield _run(run, report, shape, version)
 
 
-def _shape(report: Node) -> tuple[_Shape, str]:
+def _shape(report: LocatedValue) -> tuple[_Shape, str]:
     stated = report.get("metadata", "version")
     number_ = 0 if stated is None else stated.count()
     if number_ not in _SHAPES:
@@ -91,7 +97,7 @@ def _shape(report: Node) -> tuple[_Shape, str]:
     return _SHAPES[number_], text(report, "metadata", "guidellm_version")
 
 
-def _run(run: Node, report: Node, shape: _Shape, version: str) -> MeasuredRun:
+def _run(run: LocatedValue, report: LocatedValue, shape: _Shape, version: str) -> MeasuredRun:
     metrics = run.at("metrics")
     prompt = _mean(metrics, "prompt_token_count")
     output = _mean(metrics, "output_token_count")
@@ -101,7 +107,7 @@ def _run(run: Node, report: Node, shape: _Shape, version: str) -> MeasuredRun:
     kind = named.text()
     load, clients, rate = _load(named, strategy, metrics)
     model = next((name for path in shape.model if (name := text(run, *path))), "")
-    scenario = Scenario(
+    scenario = RunScenario(
         model=model or text(report, "args", "model"),
         load=load,
         concurrency=clients,
@@ -117,11 +123,13 @@ def _run(run: Node, report: Node, shape: _Shape, version: str) -> MeasuredRun:
     return MeasuredRun("GuideLLM", run.where, scenario, measured, version)
 
 
-def _mean(metrics: Node, name: str, of: str = "successful") -> float | None:
+def _mean(metrics: LocatedValue, name: str, of: str = "successful") -> float | None:
     return number(metrics, name, of, "mean")
 
 
-def _load(named: Node, strategy: Node, metrics: Node) -> tuple[Load, int | None, float | None]:
+def _load(
+    named: LocatedValue, strategy: LocatedValue, metrics: LocatedValue
+) -> tuple[Load, int | None, float | None]:
     match named.text():
         case "synchronous":
             return "closed", 1, None
@@ -140,7 +148,9 @@ def _load(named: Node, strategy: Node, metrics: Node) -> tuple[Load, int | None,
     )
 
 
-def _measured(metrics: Node, shape: _Shape, output: float | None) -> Iterator[Measurement]:
+def _measured(
+    metrics: LocatedValue, shape: _Shape, output: float | None
+) -> Iterator[MeasuredFigure]:
     said = {
         "ttft": ("time_to_first_token_ms", "from sending a request to its first token", "m"),
         "latency": ("request_latency", "from sending a request to its end", ""),
@@ -157,24 +167,26 @@ def _measured(metrics: Node, shape: _Shape, output: float | None) -> Iterator[Me
         value = _mean(metrics, name, "total") or _mean(metrics, name)
         if value:
             meaning = "over the time that is measured"
-            yield Measurement(metric, "mean", value, f"metrics.{name}", meaning)
+            yield MeasuredFigure(metric, "mean", value, f"metrics.{name}", meaning)
 
 
 def _figures(
-    metrics: Node, name: str, metric: str, definition: str, scale: float
-) -> Iterator[Measurement]:
+    metrics: LocatedValue, name: str, metric: str, definition: str, scale: float
+) -> Iterator[MeasuredFigure]:
     node = metrics.get(name, "successful")
     if node is None:
         return
     yield from several(
-        Node({key: node.value[key] for key in node.names() if key == "mean"}, node.source,
+        LocatedValue({key: node.value[key] for key in node.names() if key == "mean"}, node.source,
              node.path),
         metric, definition, scale=scale,
     )  # fmt: skip
     yield from several(node.get("percentiles"), metric, definition, scale=scale)
 
 
-def _converted(metrics: Node, shape: _Shape, output: float | None) -> Iterator[Measurement]:
+def _converted(
+    metrics: LocatedValue, shape: _Shape, output: float | None
+) -> Iterator[MeasuredFigure]:
     """The mean ITL by what GuideLLM calls TPOT."""
     each, first = (
         _mean(metrics, "time_per_output_token_ms"),
@@ -184,7 +196,7 @@ def _converted(metrics: Node, shape: _Shape, output: float | None) -> Iterator[M
         return
     whole = each * output - (first or 0.0) * shape.prefill
     if whole > 0:
-        yield Measurement(
+        yield MeasuredFigure(
             "itl",
             "mean",
             PREFIX["m"] * whole / (output - 1),
@@ -193,4 +205,4 @@ def _converted(metrics: Node, shape: _Shape, output: float | None) -> Iterator[M
         )
 
 
-FORMAT = Format("guidellm", "GuideLLM (JSON)", _recognises, _read, "0.2 to 0.8.1")
+FORMAT = ResultFormat("guidellm", "GuideLLM (JSON)", _recognises, _read, "0.2 to 0.8.1")

@@ -12,8 +12,14 @@ from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.measuring import failures, one, several, spread
-from roofline.interop.results.node import Node, count, number
-from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number
+from roofline.interop.results.run import (
+    Load,
+    MeasuredFigure,
+    MeasuredRun,
+    ResultFormat,
+    RunScenario,
+)
 
 TIMES = {
     "ttft": ("time_to_first_token", "from sending a request to its first token"),
@@ -42,12 +48,12 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
         )
 
 
-def _scenario(run: Node) -> Scenario:
+def _scenario(run: LocatedValue) -> RunScenario:
     done, asked = run.at("successes"), run.at("load_summary")
     clients, rate = count(asked, "concurrency"), number(asked, "requested_rate")
     output, low, high = (number(done, "output_len", key) for key in ("mean", "min", "max"))
     load: Load = "closed" if clients else "open" if rate else ""
-    return Scenario(
+    return RunScenario(
         load=load,
         concurrency=clients,
         rate=None if clients else rate,
@@ -58,7 +64,7 @@ def _scenario(run: Node) -> Scenario:
     )
 
 
-def _notes(run: Node) -> Iterator[str]:
+def _notes(run: LocatedValue) -> Iterator[str]:
     yield from failures(count(run, "failures", "count"))
     asked, sent = (
         number(run, "load_summary", f"{kind}_rate") for kind in ("requested", "achieved")
@@ -67,7 +73,7 @@ def _notes(run: Node) -> Iterator[str]:
         yield f"The client sent {sent:.4g} requests a second, not the {asked:.4g} asked for."
 
 
-def _measured(done: Node) -> Iterator[Measurement]:
+def _measured(done: LocatedValue) -> Iterator[MeasuredFigure]:
     for metric, (name, definition) in TIMES.items():
         node = done.get("latency", name)
         yield from several(node, metric, definition)
@@ -84,6 +90,6 @@ def _measured(done: Node) -> Iterator[Measurement]:
             yield from one(rates, key, metric, "of answered requests, over the time of all of them")
 
 
-FORMAT = Format(
+FORMAT = ResultFormat(
     "inference-perf", "inference-perf (JSON)", _recognises, _read, "2025 and 2026, native report v1"
 )

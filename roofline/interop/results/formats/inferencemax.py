@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.measuring import engine_of, latencies
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import MeasuredFigure, MeasuredRun, ResultFormat, RunScenario
 
 NAME = "inferencemax"
 
@@ -39,7 +39,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
         yield MeasuredRun(tool, run.where, _scenario(run), tuple(_measured(run)))
 
 
-def _unfolded(row: Node) -> Node:
+def _unfolded(row: LocatedValue) -> LocatedValue:
     """A row of the public interface as a result is; a result as it is."""
     figures = row.get("metrics")
     if figures is None or row.get("hardware") is None:
@@ -48,14 +48,14 @@ def _unfolded(row: Node) -> Node:
         "hw": row.value["hardware"],
         "spec_decoding": row.value.get("spec_method"),
     }
-    return Node({name: figures.value[name] for name in figures.names()} | value, row.source,
+    return LocatedValue({name: figures.value[name] for name in figures.names()} | value, row.source,
                 row.path)  # fmt: skip
 
 
-def _scenario(run: Node) -> Scenario:
+def _scenario(run: LocatedValue) -> RunScenario:
     tp = count(run, "tp") or count(run, "decode_tp")
     groups = _flag(run, "dp_attention") or _flag(run, "decode_dp_attention")
-    return Scenario(
+    return RunScenario(
         model=text(run, "model"),
         gpu=run.at("hw").text().removesuffix("-trt").partition("-")[0],
         gpus=_devices(run),
@@ -74,12 +74,12 @@ def _scenario(run: Node) -> Scenario:
     )
 
 
-def _flag(run: Node, key: str) -> bool:
+def _flag(run: LocatedValue, key: str) -> bool:
     found = run.get(key)
     return found is not None and str(found.value).lower() == "true"
 
 
-def _devices(run: Node) -> int | None:
+def _devices(run: LocatedValue) -> int | None:
     prefill, decode = count(run, "num_prefill_gpu") or 0, count(run, "num_decode_gpu") or 0
     if _flag(run, "disagg") or _flag(run, "is_multinode"):
         return prefill + decode or None
@@ -87,7 +87,7 @@ def _devices(run: Node) -> int | None:
     return (tp or 0) * (count(run, "pp") or 1) * (count(run, "pcp_size") or 1) or None
 
 
-def _beyond(run: Node) -> str:
+def _beyond(run: LocatedValue) -> str:
     if _flag(run, "disagg"):
         return "prefill and decode on devices of their own"
     if (count(run, "pcp_size") or 1) > 1 or (count(run, "dcp_size") or 1) > 1:
@@ -98,7 +98,7 @@ def _beyond(run: Node) -> str:
     return ""
 
 
-def _measured(run: Node) -> Iterator[Measurement]:
+def _measured(run: LocatedValue) -> Iterator[MeasuredFigure]:
     yield from latencies(run, "e2el")
     devices = _devices(run)
     split = _flag(run, "disagg")
@@ -110,7 +110,9 @@ def _measured(run: Node) -> Iterator[Measurement]:
         each, of = number(run, key), (count(run, pool) if split and pool else devices)
         if each is not None and of:
             meaning = f"{tokens} over duration, per GPU: times {of}"
-            yield Measurement(metric, "mean", each * of, key, meaning)
+            yield MeasuredFigure(metric, "mean", each * of, key, meaning)
 
 
-FORMAT = Format(NAME, "InferenceMAX or InferenceX (JSON)", _recognises, _read, "2025 and 2026")
+FORMAT = ResultFormat(
+    NAME, "InferenceMAX or InferenceX (JSON)", _recognises, _read, "2025 and 2026"
+)

@@ -14,8 +14,14 @@ from typing import Final
 
 from roofline.interop.results.content import Content, bars, header, rows
 from roofline.interop.results.measuring import only
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import (
+    Load,
+    MeasuredFigure,
+    MeasuredRun,
+    ResultFormat,
+    RunScenario,
+)
 from roofline.units import PREFIX
 
 _QUANT: Final = re.compile(
@@ -81,7 +87,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
         yield _run(row)
 
 
-def _unfolded(row: Node) -> Node:
+def _unfolded(row: LocatedValue) -> LocatedValue:
     """A row of Markdown as one of CSV would be."""
     test = row.at("test")
     parts = _TEST.fullmatch(test.text())
@@ -94,10 +100,10 @@ def _unfolded(row: Node) -> Node:
         "n_depth": parts["depth"] or "0",
         "avg_ts": row.at("t/s").text().partition("±")[0].strip(),
     }
-    return Node(value, row.source)
+    return LocatedValue(value, row.source)
 
 
-def _run(row: Node) -> MeasuredRun:
+def _run(row: LocatedValue) -> MeasuredRun:
     name = text(row, "model_filename")
     model, stored = of_file(name) if name else ("", "")
     prompt, output = row.at("n_prompt").count(), row.at("n_gen").count()
@@ -108,7 +114,7 @@ def _run(row: Node) -> MeasuredRun:
     return MeasuredRun(
         "llama-bench",
         row.where,
-        Scenario(
+        RunScenario(
             model=model,
             gpu=only(devices),
             gpus=len(devices) or None,
@@ -127,22 +133,24 @@ def _run(row: Node) -> MeasuredRun:
     )
 
 
-def _measured(row: Node, prompt: int, output: int) -> Iterator[Measurement]:
+def _measured(row: LocatedValue, prompt: int, output: int) -> Iterator[MeasuredFigure]:
     rate = row.at("avg_ts").number()
     spent = number(row, "avg_ns")
     seconds = spent * PREFIX["n"] if spent else (prompt + output) / rate if rate else 0.0
     if prompt and output:
         meaning = "prompt and output tokens over the time of both"
-        yield Measurement("total_throughput", "mean", rate, "avg_ts", meaning)
-        yield Measurement("latency", "mean", seconds, "avg_ns", "of a prompt and its answer")
+        yield MeasuredFigure("total_throughput", "mean", rate, "avg_ts", meaning)
+        yield MeasuredFigure("latency", "mean", seconds, "avg_ns", "of a prompt and its answer")
     elif prompt:
-        yield Measurement("input_throughput", "mean", rate, "avg_ts", "tokens of a prompt alone")
-        yield Measurement("ttft", "mean", seconds, "avg_ns", "the time of a prompt alone")
+        yield MeasuredFigure("input_throughput", "mean", rate, "avg_ts", "tokens of a prompt alone")
+        yield MeasuredFigure("ttft", "mean", seconds, "avg_ns", "the time of a prompt alone")
     elif output and rate:
-        yield Measurement("output_throughput", "mean", rate, "avg_ts", "tokens of an answer alone")
-        yield Measurement("tpot", "mean", 1.0 / rate, "avg_ts", "1 / tokens a second")
+        yield MeasuredFigure(
+            "output_throughput", "mean", rate, "avg_ts", "tokens of an answer alone"
+        )
+        yield MeasuredFigure("tpot", "mean", 1.0 / rate, "avg_ts", "1 / tokens a second")
 
 
-FORMAT = Format(
+FORMAT = ResultFormat(
     "llama-bench", "llama-bench (JSON, CSV or Markdown)", _recognises, _read, "builds 1300 to 9900"
 )

@@ -21,8 +21,14 @@ from roofline.interop.results.measuring import (
     several,
     spread,
 )
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import (
+    Load,
+    MeasuredFigure,
+    MeasuredRun,
+    ResultFormat,
+    RunScenario,
+)
 from roofline.schema import parse_yaml
 
 _VERSION: Final = re.compile(r"(?m)^version: *['\"]?0\.[12](?:\.\d+)?['\"]? *$")
@@ -54,7 +60,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
     runs = content.records()
     if content.documents is None:
         text_ = _ENDLESS.sub('"inf"', content.text)  # as many clients as there are requests
-        runs = [Node(parse_yaml(text_, content.source).data, content.source)]
+        runs = [LocatedValue(parse_yaml(text_, content.source).data, content.source)]
     for run in runs:
         figures = run.get("metrics") or run.at(*_AGGREGATE)
         yield MeasuredRun(
@@ -67,7 +73,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
         )
 
 
-def _notes(run: Node, figures: Node) -> Iterator[str]:
+def _notes(run: LocatedValue, figures: LocatedValue) -> Iterator[str]:
     yield from failures(count(figures, "requests", "failures"))
     harness = text(run, "scenario", "load", "standardized", "tool") or text(
         run, "scenario", "load", "name"
@@ -76,7 +82,7 @@ def _notes(run: Node, figures: Node) -> Iterator[str]:
         yield f"The client was {harness:.40}."
 
 
-def _engines(run: Node) -> list[Node]:
+def _engines(run: LocatedValue) -> list[LocatedValue]:
     """Engines of the deployment, each with the keys that reports have from 0.2 on."""
     stack = run.get("scenario", "stack")
     if stack is not None:
@@ -94,11 +100,11 @@ def _engines(run: Node) -> list[Node]:
             "role": roles[place].value if place < len(roles) else None,
             "tool": text(named[place], "name") if place < len(named) else None,
         }
-        out.append(Node(value, device.source, device.path))
+        out.append(LocatedValue(value, device.source, device.path))
     return out
 
 
-def _scenario(run: Node, figures: Node) -> Scenario:
+def _scenario(run: LocatedValue, figures: LocatedValue) -> RunScenario:
     engines = _engines(run)
     load, clients, rate = _load(run)
     output, low, high = (
@@ -113,7 +119,7 @@ def _scenario(run: Node, figures: Node) -> Scenario:
         for each in engines
     ]
     alike = degrees[0] if degrees and all(each == degrees[0] for each in degrees) else {}
-    return Scenario(
+    return RunScenario(
         model=only(text(each, "model", "name") for each in engines),
         gpu=only(text(each, "accelerator", "model") for each in engines),
         gpus=sum(_devices(each) for each in engines) or None,
@@ -132,7 +138,7 @@ def _scenario(run: Node, figures: Node) -> Scenario:
     )
 
 
-def _devices(engine: Node) -> int:
+def _devices(engine: LocatedValue) -> int:
     each = count(engine, "accelerator", "count") or 0
     return each * (count(engine, "replicas") or 1)
 
@@ -142,7 +148,7 @@ def _engine(tool: str) -> str:
     return "vllm" if tool.startswith("llm-d") else engine_of(tool)
 
 
-def _load(run: Node) -> tuple[Load, int | None, float | None]:
+def _load(run: LocatedValue) -> tuple[Load, int | None, float | None]:
     asked = run.get("scenario", "load", "standardized")
     rate = number(asked, "rate_qps")
     clients = asked.get("concurrency") if asked is not None else None
@@ -153,12 +159,12 @@ def _load(run: Node) -> tuple[Load, int | None, float | None]:
     return "closed", clients.count() or None, None
 
 
-def _measured(figures: Node) -> Iterator[Measurement]:
+def _measured(figures: LocatedValue) -> Iterator[MeasuredFigure]:
     for metric, (name, definition) in TIMES.items():
         node = figures.get("latency", name)
         if node is None:
             continue
-        unit = Node(node.at("units").text().removesuffix("/token"), node.source, node.path)
+        unit = LocatedValue(node.at("units").text().removesuffix("/token"), node.source, node.path)
         yield from several(_spelled(node), metric, definition, scale=seconds_in(unit))
     for metric, names in _RATES.items():
         found = next((each for name in names if (each := figures.get("throughput", name))), None)
@@ -166,15 +172,15 @@ def _measured(figures: Node) -> Iterator[Measurement]:
             value = number(found, "mean") if isinstance(found.value, dict) else found.number()
             if value:
                 meaning = "over the time that is measured"
-                yield Measurement(metric, "mean", value, found.path, meaning)
+                yield MeasuredFigure(metric, "mean", value, found.path, meaning)
 
 
-def _spelled(node: Node) -> Node:
+def _spelled(node: LocatedValue) -> LocatedValue:
     """Percentiles as everyone else spells them."""
     value = {_BETWEEN.sub(r"p\1.\2", name): node.value[name] for name in node.names()}
-    return Node(value, node.source, node.path)
+    return LocatedValue(value, node.source, node.path)
 
 
-FORMAT = Format(
+FORMAT = ResultFormat(
     "llm-d", "llm-d-benchmark report (YAML or JSON)", _recognises, _read, "reports 0.1 to 0.2.1"
 )

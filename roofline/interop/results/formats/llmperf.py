@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.measuring import failures, one, several, spread
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import MeasuredFigure, MeasuredRun, ResultFormat, RunScenario
 
 MINUTE = 60.0
 """Seconds of a minute. [s]"""
@@ -38,11 +38,11 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
         )
 
 
-def _scenario(run: Node) -> Scenario:
+def _scenario(run: LocatedValue) -> RunScenario:
     output, low, high = (
         number(run, f"results_number_output_tokens_{key}") for key in ("mean", "min", "max")
     )
-    return Scenario(
+    return RunScenario(
         model=text(run, "model"),
         load="closed",
         concurrency=run.at("num_concurrent_requests").count() or None,
@@ -53,7 +53,7 @@ def _scenario(run: Node) -> Scenario:
     )
 
 
-def _measured(run: Node) -> Iterator[Measurement]:
+def _measured(run: LocatedValue) -> Iterator[MeasuredFigure]:
     for metric, name, definition in (
         ("ttft", "ttft_s", "from sending a request to its first token"),
         ("latency", "end_to_end_latency_s", "from sending a request to its last token"),
@@ -64,7 +64,7 @@ def _measured(run: Node) -> Iterator[Measurement]:
             for key in run.names()
             if key.startswith(start)
         }
-        yield from several(Node(figures, run.source, start.rstrip("_")), metric, definition)
+        yield from several(LocatedValue(figures, run.source, start.rstrip("_")), metric, definition)
     each, first, tokens = (
         number(run, f"results_{name}_mean")
         for name in ("inter_token_latency_s", "ttft_s", "number_output_tokens")
@@ -72,7 +72,7 @@ def _measured(run: Node) -> Iterator[Measurement]:
     if each and first and tokens and tokens > 1 and each * tokens > first:
         key = "results_inter_token_latency_s_mean"
         meaning = "latency over tokens, without the prefill and over tokens - 1"
-        yield Measurement("tpot", "mean", (each * tokens - first) / (tokens - 1), key, meaning)
+        yield MeasuredFigure("tpot", "mean", (each * tokens - first) / (tokens - 1), key, meaning)
     key = "results_mean_output_throughput_token_per_s"
     yield from one(run, key, "output_throughput", "output tokens over duration")
     key = "results_num_completed_requests_per_min"
@@ -80,4 +80,4 @@ def _measured(run: Node) -> Iterator[Measurement]:
     yield from one(run, key, "request_throughput", meaning, scale=1.0 / MINUTE)
 
 
-FORMAT = Format("llmperf", "LLMPerf (JSON)", _recognises, _read, "0.1")
+FORMAT = ResultFormat("llmperf", "LLMPerf (JSON)", _recognises, _read, "0.1")

@@ -16,7 +16,7 @@ import numpy as np
 from roofline.cost.work import Array
 from roofline.interop.results.content import Content, header, rows
 from roofline.interop.results.measuring import spread
-from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import MeasuredFigure, MeasuredRun, ResultFormat, RunScenario
 
 COLUMNS: Final = (
     "prompt_tokens", "generation_tokens", "ttft", "generation_time", "launch_time", "finish_time",
@@ -40,7 +40,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
     yield MeasuredRun(
         "LMBench",
         content.source,
-        Scenario(
+        RunScenario(
             requests=len(found),
             prompt=float(prompt.mean()) or None,
             output=float(output.mean()) or None,
@@ -53,7 +53,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
 
 def _measured(
     prompt: Array, output: Array, first: Array, rest: Array, seconds: float
-) -> Iterator[Measurement]:
+) -> Iterator[MeasuredFigure]:
     several = output > 1
     for metric, values, field, definition in (
         ("ttft", first, "ttft", "from sending a request to its first token"),
@@ -63,11 +63,11 @@ def _measured(
     ):  # fmt: skip
         if not values.size or values.mean() <= 0:
             continue
-        yield Measurement(metric, "mean", float(values.mean()), field, definition)
+        yield MeasuredFigure(metric, "mean", float(values.mean()), field, definition)
         for share in PERCENTILES:
             value = float(np.percentile(values, share))
             if value > 0:
-                yield Measurement(metric, f"p{share}", value, field, definition)
+                yield MeasuredFigure(metric, f"p{share}", value, field, definition)
     if seconds <= 0:
         return
     over = "over the time from the first launch to the last token"
@@ -77,7 +77,9 @@ def _measured(
         ("request_throughput", len(output), "launch_time, finish_time"),
     ):
         if total:
-            yield Measurement(metric, "mean", float(total) / seconds, field, over)
+            yield MeasuredFigure(metric, "mean", float(total) / seconds, field, over)
 
 
-FORMAT = Format("lmbench", "LMBench multi-round QA (CSV)", _recognises, _read, "2025 and 2026")
+FORMAT = ResultFormat(
+    "lmbench", "LMBench multi-round QA (CSV)", _recognises, _read, "2025 and 2026"
+)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.measuring import engine_of, only, several
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import MeasuredFigure, MeasuredRun, ResultFormat, RunScenario
 
 TOKENS = 100
 """New tokens where the configuration names none: the tool's default."""
@@ -42,21 +42,21 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
         )
 
 
-def _asked(config: Node) -> Node:
+def _asked(config: LocatedValue) -> LocatedValue:
     return config.get("scenario") or config.at("benchmark")
 
 
-def _output(config: Node) -> int:
+def _output(config: LocatedValue) -> int:
     asked = _asked(config)
     return count(asked, "generate_kwargs", "max_new_tokens") or count(asked, "new_tokens") or TOKENS
 
 
-def _scenario(config: Node) -> Scenario:
+def _scenario(config: LocatedValue) -> RunScenario:
     shapes = _asked(config).at("input_shapes")
     backend = config.at("backend")
     scheme = text(backend, "quantization_scheme") or text(backend, "quantize")
     devices = config.get("environment", "gpu")
-    return Scenario(
+    return RunScenario(
         model=text(backend, "model"),
         gpu=only(each.text() for each in devices.items()) if devices else "",
         gpus=_devices(backend),
@@ -70,7 +70,7 @@ def _scenario(config: Node) -> Scenario:
     )
 
 
-def _devices(backend: Node) -> int | None:
+def _devices(backend: LocatedValue) -> int | None:
     """Devices by their list, ``"0,1"``; one where there is none and it runs on a GPU."""
     listed = backend.get("device_ids")
     if listed is not None:
@@ -78,7 +78,7 @@ def _devices(backend: Node) -> int | None:
     return 1 if text(backend, "device") == "cuda" else None
 
 
-def _measured(run: Node) -> Iterator[Measurement]:
+def _measured(run: LocatedValue) -> Iterator[MeasuredFigure]:
     report, tokens = run.at("report"), _output(run.at("config"))
     prefill = report.at("prefill", "latency")
     yield from several(prefill, "ttft", "of the prefill of the batch")
@@ -91,11 +91,11 @@ def _measured(run: Node) -> Iterator[Measurement]:
     first, rest = number(prefill, "mean"), number(decode, "mean")
     if first and rest:
         whole = "of the prefill and of decoding"
-        yield Measurement("latency", "mean", first + rest, "prefill + decode", whole)
+        yield MeasuredFigure("latency", "mean", first + rest, "prefill + decode", whole)
         batch = _asked(run.at("config")).at("input_shapes", "batch_size").count()
         meaning = "output tokens over the prefill and decoding"
         rate = batch * tokens / (first + rest)
-        yield Measurement("output_throughput", "mean", rate, "prefill + decode", meaning)
+        yield MeasuredFigure("output_throughput", "mean", rate, "prefill + decode", meaning)
 
 
-FORMAT = Format("optimum", "optimum-benchmark (JSON)", _recognises, _read, "0.2 to 0.6")
+FORMAT = ResultFormat("optimum", "optimum-benchmark (JSON)", _recognises, _read, "0.2 to 0.6")

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.measuring import client, engine_of, latencies, one, spread
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import MeasuredFigure, MeasuredRun, ResultFormat, RunScenario
 from roofline.units import PREFIX
 
 
@@ -37,13 +37,13 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
         )
 
 
-def _decoding(server: Node | None) -> Node | None:
+def _decoding(server: LocatedValue | None) -> LocatedValue | None:
     """The first server of decode, where a router answered for servers of prefill and of decode."""
     found = server.get("decode") if server is not None else None
     return next(iter(found.items()), None) if found is not None else None
 
 
-def _arguments(server: Node | None) -> Node | None:
+def _arguments(server: LocatedValue | None) -> LocatedValue | None:
     """Arguments of a server: its own, and those of its first scheduler where it has none."""
     states = server.get("internal_states") if server is not None else None
     first = next(iter(states.items()), None) if states is not None else None
@@ -51,17 +51,17 @@ def _arguments(server: Node | None) -> Node | None:
         return server
     own = {name: value for name, value in server.value.items() if value is not None}
     values = {name: first.value[name] for name in first.names()} | own
-    return Node(values, server.source, server.path)
+    return LocatedValue(values, server.source, server.path)
 
 
-def _scenario(run: Node, server: Node | None, *, split: bool) -> Scenario:
+def _scenario(run: LocatedValue, server: LocatedValue | None, *, split: bool) -> RunScenario:
     sent = client(run, "inf", "trace")
     accepted = number(run, "accept_length")
     tp, cache = count(server, "tp_size"), text(server, "kv_cache_dtype")
     apart = server.get("enable_dp_attention") if server is not None else None
     attention = apart is not None and apart.value is True
     replicas = 1 if attention else count(server, "dp_size") or 1
-    return Scenario(
+    return RunScenario(
         model=text(server, "model_path"),
         gpus=tp * (count(server, "pp_size") or 1) * replicas if tp else None,
         tp=tp,
@@ -84,7 +84,7 @@ def _scenario(run: Node, server: Node | None, *, split: bool) -> Scenario:
     )
 
 
-def _spread(run: Node, mean: float | None) -> float | None:
+def _spread(run: LocatedValue, mean: float | None) -> float | None:
     """Random lengths are uniform from a share of the longest up to it."""
     if not text(run, "dataset_name").startswith("random"):
         return None
@@ -93,7 +93,7 @@ def _spread(run: Node, mean: float | None) -> float | None:
     return spread(max(share * longest, 1.0), mean, longest) if longest else None
 
 
-def _measured(run: Node) -> Iterator[Measurement]:
+def _measured(run: LocatedValue) -> Iterator[MeasuredFigure]:
     yield from latencies(run, "e2e_latency", suffix="_ms", scale=PREFIX["m"])
     yield from one(run, "output_throughput", "output_throughput", "output tokens over duration")
     yield from one(run, "input_throughput", "input_throughput", "prompt tokens over duration")
@@ -102,6 +102,6 @@ def _measured(run: Node) -> Iterator[Measurement]:
     yield from one(run, "request_throughput", "request_throughput", "requests over duration")
 
 
-FORMAT = Format(
+FORMAT = ResultFormat(
     "sglang-serving", "SGLang bench_serving (JSON lines)", _recognises, _read, "0.3 to 0.5.23"
 )

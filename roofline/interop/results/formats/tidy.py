@@ -1,12 +1,12 @@
 """A plain table of your own: one run a row, columns by name, units in the names.
 
 What was run: ``model, gpu, gpus, tp, pp, ep, dp, engine, engine_version, weights, kv, load,
-concurrency, rate, requests, prompt, output`` as in `roofline.interop.results.run.Scenario`; empty
-cells say nothing. What was measured: ``ttft_s, tpot_s, itl_s, latency_s`` in seconds (or ``_ms``),
-``output_tok_s, input_tok_s, total_tok_s`` tokens a second and ``requests_s`` requests a second, of
-all devices; each a mean, or after a statistic: ``p50_ttft_s``, ``p99_tpot_ms``. At least one is
-needed, and a column of another name is refused. ``load`` is closed, open, offline, batch, prefill
-or decode; without one it is open with a rate and closed with a concurrency.
+concurrency, rate, requests, prompt, output`` as in `roofline.interop.results.run.RunScenario`;
+empty cells say nothing. What was measured: ``ttft_s, tpot_s, itl_s, latency_s`` in seconds (or
+``_ms``), ``output_tok_s, input_tok_s, total_tok_s`` tokens a second and ``requests_s`` requests a
+second, of all devices; each a mean, or after a statistic: ``p50_ttft_s``, ``p99_tpot_ms``. At least
+one is needed, and a column of another name is refused. ``load`` is closed, open, offline, batch,
+prefill or decode; without one it is open with a rate and closed with a concurrency.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,14 @@ from typing import Any, Final, get_args
 
 from roofline.interop.results.content import Content, header, rows
 from roofline.interop.results.measuring import statistic
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import (
+    Load,
+    MeasuredFigure,
+    MeasuredRun,
+    ResultFormat,
+    RunScenario,
+)
 from roofline.units import PREFIX
 
 TEXTS: Final = ("model", "gpu", "engine", "engine_version", "weights", "kv", "load")
@@ -68,14 +74,14 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
         yield MeasuredRun("a table", row.where, _scenario(row), tuple(_measured(row, names)))
 
 
-def _scenario(row: Node) -> Scenario:
+def _scenario(row: LocatedValue) -> RunScenario:
     said: dict[str, Any] = {name: text(row, name) for name in TEXTS if name != "load"}
     said |= {name: count(row, name) for name in COUNTS}
     said |= {name: number(row, name) for name in NUMBERS}
-    return Scenario(**said, load=_load(row))
+    return RunScenario(**said, load=_load(row))
 
 
-def _load(row: Node) -> Load:
+def _load(row: LocatedValue) -> Load:
     stated = text(row, "load")
     for known in get_args(Load):
         if stated and stated == known:
@@ -89,13 +95,13 @@ def _load(row: Node) -> Load:
     return "open" if number(row, "rate") else "closed" if count(row, "concurrency") else ""
 
 
-def _measured(row: Node, names: tuple[str, ...]) -> Iterator[Measurement]:
+def _measured(row: LocatedValue, names: tuple[str, ...]) -> Iterator[MeasuredFigure]:
     for name in names:
         found = _column(name)
         value = number(row, name) if found else None
         if found and value is not None:
             metric, of, scale = found
-            yield Measurement(metric, of, value * scale, name, "as the table says")
+            yield MeasuredFigure(metric, of, value * scale, name, "as the table says")
 
 
-FORMAT = Format("csv", "a table of your own (CSV)", _recognises, _read, "")
+FORMAT = ResultFormat("csv", "a table of your own (CSV)", _recognises, _read, "")

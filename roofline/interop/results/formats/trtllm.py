@@ -19,8 +19,14 @@ from typing import Final
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.measuring import one, several, spread, statistic
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import (
+    Load,
+    MeasuredFigure,
+    MeasuredRun,
+    ResultFormat,
+    RunScenario,
+)
 from roofline.units import PREFIX
 
 ALL = 0.8
@@ -50,14 +56,14 @@ def _read_json(content: Content) -> Iterator[MeasuredRun]:
         yield MeasuredRun("trtllm-bench", run.where, _scenario(run), tuple(_measured(run)), version)
 
 
-def _scenario(run: Node) -> Scenario:
+def _scenario(run: LocatedValue) -> RunScenario:
     world, asked = run.at("world_info"), run.at("request_info")
     requests = count(asked, "num_requests")
     load, clients = load_of(requests, number(asked, "avg_num_concurrent_requests"))
     tp, pp = world.at("tp_size").count(), count(world, "pp_size") or 1
     output = number(asked, "avg_output_length")
     lengths = run.get("dataset", "osl_stats")
-    return Scenario(
+    return RunScenario(
         model=text(run, "engine", "model"),
         gpu=text(run, "machine", "name"),
         gpus=count(world, "world_size") or tp * pp,
@@ -96,7 +102,7 @@ def _stored(name: str) -> str:
     return WIDE.get(name.lower(), name)
 
 
-def _measured(run: Node) -> Iterator[Measurement]:
+def _measured(run: LocatedValue) -> Iterator[MeasuredFigure]:
     done = run.at("performance")
     streamed = run.get("streaming_metrics")
     for node, metric, average, others, definition in (
@@ -135,7 +141,7 @@ def _read_text(content: Content) -> Iterator[MeasuredRun]:
     yield MeasuredRun(
         "trtllm-bench",
         content.source,
-        Scenario(
+        RunScenario(
             model=text(run, "Model"),
             gpu=text(run, "machine"),
             gpus=tp * pp if tp else None,
@@ -157,7 +163,7 @@ def _read_text(content: Content) -> Iterator[MeasuredRun]:
     )
 
 
-def _labels(content: Content) -> Node:
+def _labels(content: Content) -> LocatedValue:
     """Values by label; of several reports the last."""
     found: dict[str, object] = {}
     shares: dict[str, str] = {}
@@ -168,10 +174,10 @@ def _labels(content: Content) -> Node:
             found[each["label"]] = each["value"]
         elif each := _MACHINE.match(line.strip()):
             found["machine"] = each["name"]
-    return Node(found | {"percentiles": shares}, content.source)
+    return LocatedValue(found | {"percentiles": shares}, content.source)
 
 
-def _labels_measured(run: Node) -> Iterator[Measurement]:
+def _labels_measured(run: LocatedValue) -> Iterator[MeasuredFigure]:
     milli = PREFIX["m"]
     for metric, label, definition in (
         ("ttft", "time-to-first-token [TTFT]", _TTFT),
@@ -194,5 +200,7 @@ def _labels_measured(run: Node) -> Iterator[Measurement]:
         yield from one(run, label, metric, _OVER)
 
 
-JSON = Format("trtllm-bench", "trtllm-bench (JSON)", _is_json, _read_json, "0.17 to 1.3")
-TEXT = Format("trtllm-text", "trtllm-bench (what it prints)", _is_text, _read_text, "0.17 to 1.3")
+JSON = ResultFormat("trtllm-bench", "trtllm-bench (JSON)", _is_json, _read_json, "0.17 to 1.3")
+TEXT = ResultFormat(
+    "trtllm-text", "trtllm-bench (what it prints)", _is_text, _read_text, "0.17 to 1.3"
+)

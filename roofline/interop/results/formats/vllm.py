@@ -40,8 +40,8 @@ from roofline.interop.results.measuring import (
     several,
     spread,
 )
-from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.node import LocatedValue, count, number, text
+from roofline.interop.results.run import MeasuredFigure, MeasuredRun, ResultFormat, RunScenario
 from roofline.units import PREFIX
 
 _BATCH: Final = "from the start of a batch to its last token"
@@ -56,8 +56,8 @@ def _read_latency(content: Content) -> Iterator[MeasuredRun]:
         found = one(run, "avg_latency", "latency", _BATCH)
         shares = run.at("percentiles")
         named = {f"p{key}": shares.value[key] for key in shares.names()}
-        found += several(Node(named, shares.source, shares.path), "latency", _BATCH)
-        scenario = Scenario(model=text(run, "model_id"), engine="vllm", load="batch")
+        found += several(LocatedValue(named, shares.source, shares.path), "latency", _BATCH)
+        scenario = RunScenario(model=text(run, "model_id"), engine="vllm", load="batch")
         yield MeasuredRun("vLLM bench latency", run.where, scenario, tuple(found))
 
 
@@ -83,7 +83,7 @@ def _read_sweep(content: Content) -> Iterator[MeasuredRun]:
         yield _served(row, "vLLM bench sweep serve")
 
 
-def _served(run: Node, tool: str) -> MeasuredRun:
+def _served(run: LocatedValue, tool: str) -> MeasuredRun:
     swept = run.get("run_number") is not None
     return MeasuredRun(
         "vLLM bench sweep serve" if swept else tool,
@@ -94,12 +94,12 @@ def _served(run: Node, tool: str) -> MeasuredRun:
     )
 
 
-def _argument(run: Node, name: str) -> Node | None:
+def _argument(run: LocatedValue, name: str) -> LocatedValue | None:
     """Argument of the server that a sweep changed, under one of the spellings that it may have."""
     return run.get(name) or run.get(name.replace("_", "-"))
 
 
-def _scenario(run: Node) -> Scenario:
+def _scenario(run: LocatedValue) -> RunScenario:
     sent = client(run, "inf")
     shape = number(run, "burstiness")  # gaps are gamma distributed
     cache = text(_argument(run, "kv_cache_dtype"))
@@ -107,7 +107,7 @@ def _scenario(run: Node) -> Scenario:
         count(_argument(run, f"{kind}_parallel_size")) for kind in ("tensor", "pipeline", "data")
     )
     counted = (tp or 1) * (pp or 1) * (dp or 1)
-    return Scenario(
+    return RunScenario(
         model=text(run, "model_id"),
         gpu=text(run, "gpu"),
         gpus=count(run, "gpus") or (counted if dp else None),
@@ -124,7 +124,7 @@ def _scenario(run: Node) -> Scenario:
     )
 
 
-def _spread(lengths: Node | None, mean: float | None) -> float | None:
+def _spread(lengths: LocatedValue | None, mean: float | None) -> float | None:
     if lengths is None or isinstance(lengths.value, str):  # a table has the list as text
         return None
     values = [each.number() for each in lengths.items()]
@@ -132,14 +132,14 @@ def _spread(lengths: Node | None, mean: float | None) -> float | None:
     return spread(min(answered), mean, max(answered)) if answered else None
 
 
-def _beyond(run: Node) -> str:
+def _beyond(run: LocatedValue) -> str:
     accepted = number(run, "spec_decode_acceptance_length")
     if accepted and accepted > 1:
         return f"speculative decoding, {accepted:.2f} tokens a step"
     return "a rate that is ramped up" if text(run, "ramp_up_strategy") else ""
 
 
-def _serve_measured(run: Node) -> Iterator[Measurement]:
+def _serve_measured(run: LocatedValue) -> Iterator[MeasuredFigure]:
     yield from latencies(run, "e2el", suffix="_ms", scale=PREFIX["m"])
     yield from one(run, "output_throughput", "output_throughput", "output tokens over duration")
     total = "prompt and output tokens over duration"
@@ -155,7 +155,7 @@ def _read_throughput(content: Content) -> Iterator[MeasuredRun]:
     for run in content.records():
         tokens = "prompt and output tokens over the time of all requests"
         requests = "requests over the time of all of them"
-        scenario = Scenario(
+        scenario = RunScenario(
             model=text(run, "model_id"),
             engine="vllm",
             load="offline",
@@ -166,14 +166,14 @@ def _read_throughput(content: Content) -> Iterator[MeasuredRun]:
         yield MeasuredRun("vLLM bench throughput", run.where, scenario, tuple(measured))
 
 
-LATENCY = Format(
+LATENCY = ResultFormat(
     "vllm-latency", "vLLM bench latency (JSON)", _is_latency, _read_latency, "0.8 to 0.33"
 )
-SERVE = Format(
+SERVE = ResultFormat(
     "vllm-serve", "vLLM bench serve, sweep summary (JSON)", _is_serve, _read_serve, "0.4 to 0.33"
 )
-SWEEP = Format("vllm-sweep", "vLLM bench sweep serve (CSV)", _is_sweep, _read_sweep, "0.33")
-THROUGHPUT = Format(
+SWEEP = ResultFormat("vllm-sweep", "vLLM bench sweep serve (CSV)", _is_sweep, _read_sweep, "0.33")
+THROUGHPUT = ResultFormat(
     "vllm-throughput",
     "vLLM bench throughput (JSON)",
     _is_throughput,

@@ -1,7 +1,7 @@
 """Number formats of a checkpoint: ``dtype``, ``torch_dtype`` and ``quantization_config``.
 
-`methods` reads what each quantiser writes into a `Scheme`, `patterns` and `spellings` say which
-matrices its lists of modules mean, `assigning` gives every matrix of a network its format.
+`methods` reads what each quantiser writes into a `StorageScheme`, `patterns` and `spellings` say
+which matrices its lists of modules mean, `assigning` gives every matrix of a network its format.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -10,7 +10,7 @@ from roofline.model.architecture import Architecture
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.storage.assigning import assign
 from roofline.model.huggingface.storage.methods import scheme_of
-from roofline.model.huggingface.storage.patterns import Place
+from roofline.model.huggingface.storage.patterns import DocumentPlace
 
 if TYPE_CHECKING:
     from roofline.schema import Document
@@ -59,7 +59,9 @@ def formatted(
     return assign(architecture, scheme, fields.notes)
 
 
-def _quantisation(fields: Fields, sibling: "Document | None") -> tuple[Place | None, object]:
+def _quantisation(
+    fields: Fields, sibling: "Document | None"
+) -> tuple[DocumentPlace | None, object]:
     """Place of the quantisation, and ``expert_dtype`` of the same config."""
     outer = fields.data
     for inner in ("", *INNER):
@@ -69,12 +71,12 @@ def _quantisation(fields: Fields, sibling: "Document | None") -> tuple[Place | N
         step = (inner,) if inner else ()
         for key in KEYS:
             if config.get(key) is not None:
-                place = Place(fields.document, (*fields.path, *step, key))
+                place = DocumentPlace(fields.document, (*fields.path, *step, key))
                 return place, config.get("expert_dtype")
     if sibling is None:
         return None, None
     nested = isinstance(sibling.data, dict) and "quantization" in sibling.data
-    return Place(sibling, ("quantization",) if nested else ()), outer.get("expert_dtype")
+    return DocumentPlace(sibling, ("quantization",) if nested else ()), outer.get("expert_dtype")
 
 
 def _having(fields: Fields, *keys: str) -> Fields:

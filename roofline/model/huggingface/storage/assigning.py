@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
-from roofline.model.huggingface.storage.patterns import Place, Rule, Scheme
+from roofline.model.huggingface.storage.patterns import DocumentPlace, Rule, StorageScheme
 from roofline.model.huggingface.storage.spellings import spellings, vocabulary
 from roofline.records import replace
 
@@ -101,7 +101,7 @@ _PLAIN_OF_TYPE: Final = dict.fromkeys(("deepseek_v4", "deepseek_ref"), frozenset
 _LAYER: Final = re.compile(r"layers\.(\d{1,9})")
 
 
-def assign(architecture: Architecture, scheme: Scheme, notes: list[str]) -> Architecture:
+def assign(architecture: Architecture, scheme: StorageScheme, notes: list[str]) -> Architecture:
     """The network with a format for every matrix, said in the notes.
 
     Raises:
@@ -140,7 +140,7 @@ def assign(architecture: Architecture, scheme: Scheme, notes: list[str]) -> Arch
 
 
 def _of_block(
-    architecture: Architecture, block: Block, scheme: Scheme, book: Book
+    architecture: Architecture, block: Block, scheme: StorageScheme, book: Book
 ) -> tuple[tuple[str, str], ...]:
     """Format of each matrix of a layer."""
     plain = UNQUANTISED | {linear.name for linear in block.extra}
@@ -157,7 +157,7 @@ def _of_block(
 
 
 def _of_role(book: Book, ways: Iterable[tuple[str, ...]], base: str) -> str:
-    found: dict[str, Place | None] = {}
+    found: dict[str, DocumentPlace | None] = {}
     for modules in ways:
         rules = [book.of(module) for module in modules]
         if any(rules):
@@ -175,7 +175,7 @@ def _of_role(book: Book, ways: Iterable[tuple[str, ...]], base: str) -> str:
     return next(iter(found), base)
 
 
-def _head(architecture: Architecture, scheme: Scheme, book: Book) -> str:
+def _head(architecture: Architecture, scheme: StorageScheme, book: Book) -> str:
     rule = book.of_head()
     base = scheme.default if scheme.head else ""
     found = base if rule is None or rule.format is None else rule.format
@@ -221,7 +221,7 @@ def _by_the_most(architecture: Architecture) -> Architecture:
     return replace(architecture, layers=layers, weight_format=most)
 
 
-def _sentence(architecture: Architecture, scheme: Scheme) -> str:
+def _sentence(architecture: Architecture, scheme: StorageScheme) -> str:
     """Sentence on the format of each part."""
     d = architecture.d_model
     having = Counter[str]()

@@ -11,7 +11,7 @@ from roofline.model.huggingface.storage.numbers import (
     of_quark,
     of_tensors,
 )
-from roofline.model.huggingface.storage.patterns import Place, Rule, Scheme
+from roofline.model.huggingface.storage.patterns import DocumentPlace, Rule, StorageScheme
 
 LINEAR: Final = "Linear"
 """Target that means every linear layer."""
@@ -27,7 +27,7 @@ KEPT: Final = (
 """Keys of lists of modules that are left as they were."""
 
 
-def scheme_of(place: Place, expert_dtype: object) -> Scheme:
+def scheme_of(place: DocumentPlace, expert_dtype: object) -> StorageScheme:
     """Read a quantisation.
 
     Args:
@@ -49,19 +49,19 @@ def scheme_of(place: Place, expert_dtype: object) -> Scheme:
     return reader(place, expert_dtype)
 
 
-def _rules(place: Place, format_name: str | None, *keys: str) -> Iterator[Rule]:
+def _rules(place: DocumentPlace, format_name: str | None, *keys: str) -> Iterator[Rule]:
     """A rule for each module that is listed."""
     for here, word in place.words(*keys):
         if word != LINEAR:
             yield Rule(patterns.read(here, word), format_name)
 
 
-def _kept(place: Place) -> tuple[Rule, ...]:
+def _kept(place: DocumentPlace) -> tuple[Rule, ...]:
     """Modules left as they were."""
     return tuple(rule for key in KEPT for rule in _rules(place, "", key))
 
 
-def _fp8(place: Place, expert_dtype: object) -> Scheme:
+def _fp8(place: DocumentPlace, expert_dtype: object) -> StorageScheme:
     """DeepSeek's, and what transformers writes after it; modelopt may have requantised parts."""
     block = place.get("weight_block_size")
     if block not in (None, [128, 128]):
@@ -80,11 +80,13 @@ def _fp8(place: Place, expert_dtype: object) -> Scheme:
     if place.get("quantized_layers") is not None:
         # The rest stays as the quantiser found it, which this method says.
         listed = (*_quantised_layers(place), *_rules(place, None, "ignore"))
-        return Scheme("fp8, parts requantised by modelopt", default, listed, kv=_cache(place))
-    return Scheme("fp8", default, _kept(place), experts=experts[expert_dtype])
+        return StorageScheme(
+            "fp8, parts requantised by modelopt", default, listed, kv=_cache(place)
+        )
+    return StorageScheme("fp8", default, _kept(place), experts=experts[expert_dtype])
 
 
-def _grouped(place: Place, expert_dtype: object) -> Scheme:
+def _grouped(place: DocumentPlace, expert_dtype: object) -> StorageScheme:
     """AWQ and GPTQ; GPTQ stores a packed zero even where it is always the same."""
     method = place.data["quant_method"]
     if place.get("dynamic"):
@@ -92,30 +94,30 @@ def _grouped(place: Place, expert_dtype: object) -> Scheme:
     bits, group = place.get("bits", "w_bit"), place.get("group_size", "q_group_size")
     zero = "-sym" if method == "awq" and place.data.get("zero_point") is False else ""
     name = integers(place, bits, 128 if group is None else group, zero=zero)
-    return Scheme(method, name, _kept(place), head=place.data.get("lm_head") is True)
+    return StorageScheme(method, name, _kept(place), head=place.data.get("lm_head") is True)
 
 
-def _mxfp4(place: Place, expert_dtype: object) -> Scheme:
+def _mxfp4(place: DocumentPlace, expert_dtype: object) -> StorageScheme:
     """Scheme of gpt-oss as transformers reads it: only the routed experts are quantised."""
-    return Scheme("mxfp4", "", _kept(place), experts="mxfp4")
+    return StorageScheme("mxfp4", "", _kept(place), experts="mxfp4")
 
 
-def _bitsandbytes(place: Place, expert_dtype: object) -> Scheme:
+def _bitsandbytes(place: DocumentPlace, expert_dtype: object) -> StorageScheme:
     eight = place.data.get("load_in_8bit") is True or place.data.get("_load_in_8bit") is True
     four = place.data.get("load_in_4bit") is True or place.data.get("_load_in_4bit") is True
     if eight == four:
         place.refuse("bitsandbytes is asked for neither or both of 4 and 8 bits")
     if eight:
-        return Scheme("bitsandbytes LLM.int8()", "llm.int8", _kept(place))
+        return StorageScheme("bitsandbytes LLM.int8()", "llm.int8", _kept(place))
     kind = place.data.get("bnb_4bit_quant_type", "fp4")
     if kind not in ("nf4", "fp4"):
         place.at("bnb_4bit_quant_type").refuse(f"4-bit type {kind!r:.20} is not understood")
     double = place.data.get("bnb_4bit_use_double_quant") is True
     # Both types are 16 levels with the same scales.
-    return Scheme(f"bitsandbytes {kind}", "nf4" if double else "nf4-single", _kept(place))
+    return StorageScheme(f"bitsandbytes {kind}", "nf4" if double else "nf4-single", _kept(place))
 
 
-def _bitnet(place: Place, expert_dtype: object) -> Scheme:
+def _bitnet(place: DocumentPlace, expert_dtype: object) -> StorageScheme:
     """BitNet: weights of −1, 0 and 1, packed, in a checkpoint that was quantised before.
 
     Raises:
@@ -125,20 +127,20 @@ def _bitnet(place: Place, expert_dtype: object) -> Scheme:
         place.at("quantization_mode").refuse(
             "weights that are quantised when loaded are not costed"
         )
-    return Scheme("BitNet", "ternary", _kept(place))
+    return StorageScheme("BitNet", "ternary", _kept(place))
 
 
-def _compressed_tensors(place: Place, expert_dtype: object) -> Scheme:
+def _compressed_tensors(place: DocumentPlace, expert_dtype: object) -> StorageScheme:
     default, rules = _groups(place)
     sparsity = place.get("sparsity_config")
     if isinstance(sparsity, dict) and sparsity.get("format") not in (None, "dense"):
         place.at("sparsity_config").refuse("sparse compressed-tensors are not understood")
-    return Scheme(
+    return StorageScheme(
         "compressed-tensors", default, (*_kept(place), *rules), head=True, kv=_cache(place)
     )
 
 
-def _groups(place: Place) -> tuple[str, tuple[Rule, ...]]:
+def _groups(place: DocumentPlace) -> tuple[str, tuple[Rule, ...]]:
     """Format of all linear layers, and of those that groups name."""
     default = ""
     rules: list[Rule] = []
@@ -156,25 +158,25 @@ def _groups(place: Place) -> tuple[str, tuple[Rule, ...]]:
     return default, tuple(rules)
 
 
-def _modelopt(place: Place, expert_dtype: object) -> Scheme:
+def _modelopt(place: DocumentPlace, expert_dtype: object) -> StorageScheme:
     """The same in ``config.json`` and ``hf_quant_config.json``; head and routers are left out."""
     algorithm, cache = place.get("quant_algo"), _cache(place)
     if algorithm == "MIXED_PRECISION":
         if place.get("quantized_layers") is None:
             place.refuse("MIXED_PRECISION without quantized_layers does not say what is where")
         rules = (*_kept(place), *_quantised_layers(place))
-        return Scheme("modelopt MIXED_PRECISION", "", rules, kv=cache)
+        return StorageScheme("modelopt MIXED_PRECISION", "", rules, kv=cache)
     if algorithm is None and place.get("config_groups") is not None:
         default, rules = _groups(place)
-        return Scheme("modelopt", default, (*_kept(place), *rules), kv=cache)
+        return StorageScheme("modelopt", default, (*_kept(place), *rules), kv=cache)
     if algorithm is None and cache:
-        return Scheme("modelopt, cache only", "", (), kv=cache)
+        return StorageScheme("modelopt, cache only", "", (), kv=cache)
     here = place.at("quant_algo") if algorithm is not None else place
     name = of_algorithm(here, algorithm, place.get("group_size"))
-    return Scheme(f"modelopt {algorithm}", name, _kept(place), kv=cache)
+    return StorageScheme(f"modelopt {algorithm}", name, _kept(place), kv=cache)
 
 
-def _quantised_layers(place: Place) -> Iterator[Rule]:
+def _quantised_layers(place: DocumentPlace) -> Iterator[Rule]:
     layers = place.at("quantized_layers")
     for module in layers.data:
         here = layers.at(module)
@@ -182,7 +184,7 @@ def _quantised_layers(place: Place) -> Iterator[Rule]:
         yield Rule(patterns.read(here, module), name)
 
 
-def _quark(place: Place, expert_dtype: object) -> Scheme:
+def _quark(place: DocumentPlace, expert_dtype: object) -> StorageScheme:
     whole = place.at("global_quant_config")
     if place.get("global_quant_config") is None:
         place.refuse("global_quant_config is missing: there is no format")
@@ -199,14 +201,14 @@ def _quark(place: Place, expert_dtype: object) -> Scheme:
         caches = place.at("kv_cache_quant_config")
         first = next(iter(caches.data))
         cache = cache_of(caches.at(first), "output_tensors")
-    return Scheme("quark", of_quark(whole), tuple(rules), kv=cache)
+    return StorageScheme("quark", of_quark(whole), tuple(rules), kv=cache)
 
 
-def _cache(place: Place) -> str:
+def _cache(place: DocumentPlace) -> str:
     return cache_of(place, "kv_cache_scheme") or cache_of(place, "kv_cache_quant_algo")
 
 
-READERS: Final[Mapping[str, Callable[[Place, object], Scheme]]] = {
+READERS: Final[Mapping[str, Callable[[DocumentPlace, object], StorageScheme]]] = {
     "fp8": _fp8,
     "fbgemm_fp8": _fp8,
     "awq": _grouped,

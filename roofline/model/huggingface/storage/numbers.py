@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from roofline.model.huggingface.storage.patterns import Place
+from roofline.model.huggingface.storage.patterns import DocumentPlace
 from roofline.model.precision import named
 
 LARGEST_GROUP: Final = 65_536
@@ -30,7 +30,7 @@ _GROUPED_ALGORITHMS: Final = ("INT4_AWQ", "W4A16_AWQ", "W4A16", "W4A16_GPTQ")
 CACHES: Final = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4", "NONE": ""}
 
 
-def of_algorithm(place: Place, algorithm: Any, group: Any) -> str:
+def of_algorithm(place: DocumentPlace, algorithm: Any, group: Any) -> str:
     """Format of an algorithm of modelopt.
 
     Raises:
@@ -46,7 +46,7 @@ def of_algorithm(place: Place, algorithm: Any, group: Any) -> str:
     )
 
 
-def integers(place: Place, bits: Any, group: Any, *, zero: str = "") -> str:
+def integers(place: DocumentPlace, bits: Any, group: Any, *, zero: str = "") -> str:
     """Weight-only integers in groups; a group of -1 or null is a row.
 
     Raises:
@@ -66,7 +66,7 @@ def integers(place: Place, bits: Any, group: Any, *, zero: str = "") -> str:
     return named(f"int{bits}-g{group}{zero}").name
 
 
-def of_tensors(place: Place) -> str:
+def of_tensors(place: DocumentPlace) -> str:
     """Format of a group of compressed-tensors: ``weights`` and ``input_activations``.
 
     Raises:
@@ -95,7 +95,7 @@ def of_tensors(place: Place) -> str:
 
 
 def _floats(
-    place: Place, bits: Any, strategy: Any, group: Any, into: tuple[Any, Any] | None
+    place: DocumentPlace, bits: Any, strategy: Any, group: Any, into: tuple[Any, Any] | None
 ) -> str:
     """Format of floating-point weights, and of activations where they are converted too."""
     if bits == 8 and into in (None, ("float", 8)):
@@ -120,7 +120,7 @@ def _floats(
     )
 
 
-def of_quark(place: Place) -> str:
+def of_quark(place: DocumentPlace) -> str:
     """Format of a quantisation of quark: ``weight`` and ``input_tensors``.
 
     Raises:
@@ -149,7 +149,7 @@ def of_quark(place: Place) -> str:
     )
 
 
-def cache_of(place: Place, key: str) -> str:
+def cache_of(place: DocumentPlace, key: str) -> str:
     """Format of the cache under a key: null, a name, or bits and type.
 
     Raises:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from roofline.schema import Document
 
 
-class Place(Struct, frozen=True):
+class DocumentPlace(Struct, frozen=True):
     """A value in a document, meant to be a mapping."""
 
     document: "Document"
@@ -51,15 +51,15 @@ class Place(Struct, frozen=True):
             self.refuse(f"{self.name} is not a mapping", hint="give it as the checkpoint has it")
         return value
 
-    def at(self, *keys: str | int) -> "Place":
+    def at(self, *keys: str | int) -> "DocumentPlace":
         """Something inside."""
-        return Place(self.document, (*self.path, *keys))
+        return DocumentPlace(self.document, (*self.path, *keys))
 
     def get(self, *keys: str) -> Any:
         """Value of the first key that is there and not null."""
         return next((self.data[key] for key in keys if self.data.get(key) is not None), None)
 
-    def words(self, *keys: str) -> Iterator[tuple["Place", str]]:
+    def words(self, *keys: str) -> Iterator[tuple["DocumentPlace", str]]:
         """Texts in the list under the first key that is there, with their places.
 
         Raises:
@@ -117,7 +117,7 @@ class Pattern(Struct, frozen=True):
 
     text: str
     """Entry as written."""
-    place: Place
+    place: DocumentPlace
     """Place of the entry."""
     kind: Literal["name", "glob", "re"]
     """A name (which also means all below it), one with wildcards, or a regular expression."""
@@ -164,7 +164,7 @@ class Pattern(Struct, frozen=True):
         return any(self.expression.match(form + module) for form in (*_FORMS, ""))
 
 
-def read(place: Place, text: str) -> Pattern:
+def read(place: DocumentPlace, text: str) -> Pattern:
     """Understand one entry.
 
     Raises:
@@ -185,7 +185,7 @@ def read(place: Place, text: str) -> Pattern:
     return Pattern(text, place, "glob", name, layer, re.compile(translate(name)))
 
 
-def _expression(place: Place, text: str) -> re.Pattern[str]:
+def _expression(place: DocumentPlace, text: str) -> re.Pattern[str]:
     """Compile what needs no guessing: no repeated groups, few repeats."""
     at, repeats = 0, 0
     while at < len(text):
@@ -215,7 +215,7 @@ class Rule(Struct, frozen=True):
     would be without the rule."""
 
 
-class Scheme(Struct, frozen=True):
+class StorageScheme(Struct, frozen=True):
     """Formats of the matrices of a checkpoint."""
 
     label: str

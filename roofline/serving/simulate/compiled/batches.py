@@ -8,14 +8,14 @@ from roofline.serving.simulate.compiled.state import (
     DECODING,
     JOINING,
     WAITING,
-    Prices,
+    PriceTables,
     Rules,
     State,
 )
 
 
 @entry
-def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
+def serve(p: PriceTables, g: Rules, s: State, more: bool) -> None:
     """Serve the rows until all are finished, or until the one after the last matters."""
     n = s.counts[0]
     while True:
@@ -86,7 +86,7 @@ def _pass(s: State, took: float, steps: int, held: int, final: int, stored: int)
 
 
 @compiled
-def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
+def _padded(p: PriceTables, g: Rules, s: State, count: int) -> None:
     """Every prompt as long as the longest, every answer too; all are returned at the end."""
     r, n = s.rows, s.counts[0]
     prompt, output, real, final = 0, 0, 0, 0
@@ -127,7 +127,7 @@ def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
 
 
 @compiled
-def _packed(p: Prices, g: Rules, s: State, count: int) -> None:
+def _packed(p: PriceTables, g: Rules, s: State, count: int) -> None:
     """Only tokens that are asked for; each answer is returned when it is complete."""
     r, n = s.rows, s.counts[0]
     context, held, final, batch = 0, 0, 0, 0

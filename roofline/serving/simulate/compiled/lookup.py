@@ -4,7 +4,7 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.serving.simulate.compiled.compiler import compiled
-from roofline.serving.simulate.compiled.state import Prices
+from roofline.serving.simulate.compiled.state import PriceTables
 
 
 @compiled
@@ -29,7 +29,7 @@ def line(points: Array, values: Array, x: float) -> float:
 
 
 @compiled
-def chunk_s(p: Prices, new: int, before: int) -> float:
+def chunk_s(p: PriceTables, new: int, before: int) -> float:
     """Time of the attention of a chunk of new tokens after cached ones. [s]"""
     i, j = interval(p.chunks, new), interval(p.cached, before)
     x = (new - p.chunks[i]) / (p.chunks[i + 1] - p.chunks[i])
@@ -42,7 +42,7 @@ def chunk_s(p: Prices, new: int, before: int) -> float:
 
 @compiled
 def step_s(
-    p: Prices,
+    p: PriceTables,
     decoding: int,
     context: float,
     seen: float,
@@ -68,7 +68,7 @@ def step_s(
 
 
 @compiled
-def _others_s(p: Prices, tokens: int, busiest: int) -> float:
+def _others_s(p: PriceTables, tokens: int, busiest: int) -> float:
     """Kernels of a step but attention, by its tokens and those of its busiest group. [s]"""
     last = p.others.shape[1] - 1
     at, beyond = min(tokens, last), max(tokens - last, 0)
@@ -84,7 +84,7 @@ def _others_s(p: Prices, tokens: int, busiest: int) -> float:
 
 @compiled
 def decode_run(
-    p: Prices,
+    p: PriceTables,
     decoding: int,
     context: int,
     seen: int,

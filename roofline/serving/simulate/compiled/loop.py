@@ -15,15 +15,15 @@ from roofline.serving.simulate.compiled.state import (
     PARTIAL,
     PREFILLED,
     WAITING,
-    Paced,
-    Prices,
+    PacedDrafts,
+    PriceTables,
     Rules,
     State,
 )
 
 
 @entry
-def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> bool:
+def serve(p: PriceTables, g: Rules, s: State, d: PacedDrafts, more: bool, until: float) -> bool:
     """Serve the rows until all are finished, the one after the last matters, or a time is reached.
 
     At least one step is taken; beyond it none that other replicas could see begins at ``until`` [s]
@@ -126,7 +126,7 @@ def _held(g: Rules, s: State) -> bool:
 
 
 @compiled
-def _room_to_decode(g: Rules, s: State, d: Paced) -> bool:
+def _room_to_decode(g: Rules, s: State, d: PacedDrafts) -> bool:
     """Preempt until every sequence has room for its next token; whether nobody had to go."""
     n, calm = s.counts[0], True
     while n.decoding:
@@ -144,7 +144,7 @@ def _wanted(g: Rules, s: State, ahead: int) -> int:
 
 
 @compiled
-def _preempt(g: Rules, s: State, d: Paced) -> None:
+def _preempt(g: Rules, s: State, d: PacedDrafts) -> None:
     """The last one by priority and time gives up its pages and waits again."""
     r, n = s.rows, s.counts[0]
     at, partial, victim = -1, -1, -1
@@ -204,7 +204,7 @@ def _room(g: Rules, beside: int) -> int:
 
 
 @compiled
-def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, bool]:
+def _prefill(p: PriceTables, g: Rules, s: State, beside: int) -> tuple[int, int, bool]:
     """Plan the prompts of a step: tokens, chunks, whether memory is short.
 
     A prompt goes on in the group in which it began, and begins in the one with fewest tokens.
@@ -274,7 +274,7 @@ def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, bool
 
 
 @compiled
-def _compute(p: Prices, g: Rules, s: State, i: int, tokens: int) -> bool:
+def _compute(p: PriceTables, g: Rules, s: State, i: int, tokens: int) -> bool:
     """Take a chunk of a prompt into its group's step; whether it is the last one."""
     r, n = s.rows, s.counts[0]
     s.attending[r[i].group] += lookup.chunk_s(p, tokens, r[i].done)
@@ -418,7 +418,7 @@ def _decoded(g: Rules, s: State, steps: int) -> None:
 
 
 @compiled
-def _joined(g: Rules, s: State, d: Paced) -> None:
+def _joined(g: Rules, s: State, d: PacedDrafts) -> None:
     """Prompts that are prefilled have their next token; they, and caches that came, decode."""
     r, n = s.rows, s.counts[0]
     for at in range(n.prefilled):
@@ -444,7 +444,7 @@ def _joined(g: Rules, s: State, d: Paced) -> None:
 
 
 @compiled
-def _join(g: Rules, s: State, d: Paced, i: int) -> None:
+def _join(g: Rules, s: State, d: PacedDrafts, i: int) -> None:
     r, n = s.rows, s.counts[0]
     r[i].joined = n.clock
     r[i].ends = n.clock + r[i].output - r[i].made

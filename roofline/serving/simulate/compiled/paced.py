@@ -9,7 +9,7 @@ import numpy as np
 
 from roofline.serving.simulate.compiled import heap
 from roofline.serving.simulate.compiled.compiler import compiled
-from roofline.serving.simulate.compiled.state import DECODING, Paced, State
+from roofline.serving.simulate.compiled.state import DECODING, PacedDrafts, State
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -28,7 +28,7 @@ def draw(key: np.uint64, position: int) -> float:
 
 
 @compiled
-def after_round(d: Paced, k: int, made: int, length: int) -> int:
+def after_round(d: PacedDrafts, k: int, made: int, length: int) -> int:
     """Tokens of a request after a round that begins with so many and drafts so many. [token]"""
     rates, accepted = d.rates[k if len(d.rates) > 1 else 0], 0
     while accepted < length and draw(d.keys[k], made + accepted) < rates[accepted]:
@@ -37,7 +37,7 @@ def after_round(d: Paced, k: int, made: int, length: int) -> int:
 
 
 @compiled
-def rounds_left(d: Paced, k: int, length: int) -> int:
+def rounds_left(d: PacedDrafts, k: int, length: int) -> int:
     """Rounds of that length until a request has all its tokens. [1]"""
     rounds, made = 0, d.made[k]
     while made < d.tokens[k]:
@@ -47,7 +47,7 @@ def rounds_left(d: Paced, k: int, length: int) -> int:
 
 
 @compiled
-def catch_up(d: Paced, s: State, i: int) -> None:
+def catch_up(d: PacedDrafts, s: State, i: int) -> None:
     """Count the tokens of the rounds since a request joined, or the length changed last."""
     n, k = s.counts[0], s.rows[i].number
     made = d.made[k]
@@ -57,7 +57,7 @@ def catch_up(d: Paced, s: State, i: int) -> None:
 
 
 @compiled
-def follow(d: Paced, s: State, decoding: int) -> None:
+def follow(d: PacedDrafts, s: State, decoding: int) -> None:
     """Take the length of the batch, and find anew when its sequences end."""
     n, r, length = s.counts[0], s.rows, d.lengths[decoding]
     if length == n.length:

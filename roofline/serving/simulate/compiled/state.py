@@ -216,7 +216,7 @@ class State(NamedTuple):
     """Cache in use by bin of time, from 0 on: its integral, and its most. [token·s] [token]"""
 
 
-class Paced(NamedTuple):
+class PacedDrafts(NamedTuple):
     """Requests whose drafts follow the batch, by number; no lengths where none do."""
 
     lengths: Integers
@@ -232,7 +232,7 @@ class Paced(NamedTuple):
     """Tokens of it so far, and the decode step at which they were counted. [token] [1]"""
 
 
-class Prices(NamedTuple):
+class PriceTables(NamedTuple):
     """Tables of `StepPrices` with an engine's costs in them, a row or entry for every integer."""
 
     contexts: Array

@@ -3,12 +3,12 @@
 from roofline.serving.simulate.steady.closed_form import Steady, arriving, closed
 from roofline.serving.simulate.steady.errors import ERRORS, Error
 from roofline.serving.simulate.steady.pace import most
-from roofline.serving.simulate.steady.share import Share, lacking, share_of
+from roofline.serving.simulate.steady.share import RequestMeans, lacking, share_of
 
 __all__ = [
     "ERRORS",
     "Error",
-    "Share",
+    "RequestMeans",
     "Steady",
     "arriving",
     "closed",

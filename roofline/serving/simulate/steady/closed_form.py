@@ -17,18 +17,18 @@ from roofline.errors import InfeasibleError, InputError
 from roofline.serving.simulate.steady.pace import (
     HALVINGS,
     Means,
-    Most,
-    Turn,
+    SaturatedServer,
+    TurnTaking,
     backlog,
     first_s,
     halved,
     most,
     turn,
 )
-from roofline.serving.simulate.steady.share import Share
+from roofline.serving.simulate.steady.share import RequestMeans
 
 
-def closed_loop(share: Share, most: Most, clients: Array) -> Means:
+def closed_loop(share: RequestMeans, most: SaturatedServer, clients: Array) -> Means:
     """Means of a closed loop.
 
     Found is x, prompts for each step, at which those that run, wait for a step with room and are
@@ -81,7 +81,9 @@ def closed_loop(share: Share, most: Most, clients: Array) -> Means:
     )
 
 
-def _present(share: Share, x: Array, clients: Array) -> tuple[Array, Array, Array, Turn]:
+def _present(
+    share: RequestMeans, x: Array, clients: Array
+) -> tuple[Array, Array, Array, TurnTaking]:
     """Clients there are, share of the time in which some run, requests served [1/s], and steps.
 
     Where less than one would run, that one is there for so much of the time; and now and then all
@@ -118,14 +120,14 @@ def _seldom_away(away: Array, clients: Array) -> Array:
     return busy
 
 
-def _rest(share: Share, now: Turn) -> Array:
+def _rest(share: RequestMeans, now: TurnTaking) -> Array:
     """Rest of the step that a request finds when it comes from the front end. [s]"""
     if not share.request_s:
         return np.zeros_like(now.x)
     return now.steps.rest_s * (1.0 - 1.0 / np.maximum(now.running, 1.0))
 
 
-def _waits(share: Share, now: Turn) -> Array:
+def _waits(share: RequestMeans, now: TurnTaking) -> Array:
     """Steps that a prompt waits for one that has room. [1]"""
     if share.uniform or not share.decode_first:
         return np.zeros_like(now.x)
@@ -136,7 +138,7 @@ def _waits(share: Share, now: Turn) -> Array:
     return backlog(used, np.maximum(binomial, 0.0), room)
 
 
-def _fellows(share: Share, now: Turn, rate: Array, rest: Array) -> Array:
+def _fellows(share: RequestMeans, now: TurnTaking, rate: Array, rest: Array) -> Array:
     """Other prompts in the step of one. [1]"""
     if share.uniform:
         together = now.running
@@ -175,7 +177,7 @@ class Steady:
     latency_s: Array
     """Front end and wait before the first step; to the first token; between tokens; to the last
     one: means. [s]"""
-    _share: Share = field(repr=False)
+    _share: RequestMeans = field(repr=False)
     _means: Means = field(repr=False)
 
     def ttft_percentile(self, percent: float) -> Array:
@@ -209,7 +211,7 @@ class Steady:
         return np.where(self.stable, found, np.inf)
 
 
-def closed(share: Share, clients: Number) -> Steady:
+def closed(share: RequestMeans, clients: Number) -> Steady:
     """Long run of so many clients [1], one number or several, that ask again when answered.
 
     InputError where there are none.
@@ -223,7 +225,7 @@ def closed(share: Share, clients: Number) -> Steady:
     )
 
 
-def arriving(share: Share, rate: Number, limit: Most | None = None) -> Steady:
+def arriving(share: RequestMeans, rate: Number, limit: SaturatedServer | None = None) -> Steady:
     """Requests that come by themselves at a rate, their gaps exponential.
 
     The wait for the front end, which takes as long for every request, is that of M/D/1:
@@ -258,7 +260,11 @@ def arriving(share: Share, rate: Number, limit: Most | None = None) -> Steady:
 
 
 def _steady(
-    share: Share, limit: Most, means: Means, stable: NDArray[np.bool_], front: Number = 0.0
+    share: RequestMeans,
+    limit: SaturatedServer,
+    means: Means,
+    stable: NDArray[np.bool_],
+    front: Number = 0.0,
 ) -> Steady:
     """Means as they are told, with the wait for the front end; where there is no long run, none."""
     first = share.request_s + front + means.waits + means.own.mean(axis=0)

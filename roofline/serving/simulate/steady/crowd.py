@@ -10,8 +10,8 @@ from roofline.serving.quadrature import between
 from roofline.serving.simulate.steady.pace import (
     LEAST,
     Means,
-    Most,
     Pace,
+    SaturatedServer,
     ahead,
     backlog,
     coming,
@@ -19,14 +19,14 @@ from roofline.serving.simulate.steady.pace import (
     last,
     pace,
 )
-from roofline.serving.simulate.steady.share import Share
+from roofline.serving.simulate.steady.share import RequestMeans
 
 LOADS: Final = 64
 """Numbers of prompts for a step at which its time is looked up."""
 NEARLY: Final = 1.0 - 2.0**-6
 
 
-class Alone(Struct, frozen=True):
+class IdleServer(Struct, frozen=True):
     """A server of which nobody decodes, of shape (loads,)."""
 
     together: Array
@@ -52,7 +52,7 @@ class Waits(Struct, frozen=True):
     """Share of the room for prompts that is used. [1]"""
 
 
-def open_loop(share: Share, most: Most, rate: Array) -> Means:
+def open_loop(share: RequestMeans, most: SaturatedServer, rate: Array) -> Means:
     """Means of an open loop.
 
     The number that decode is a queue with processor sharing, whose speed depends on how many there
@@ -116,7 +116,7 @@ def open_loop(share: Share, most: Most, rate: Array) -> Means:
     )
 
 
-def _batches(share: Share, most: Most) -> Array:
+def _batches(share: RequestMeans, most: SaturatedServer) -> Array:
     """Numbers that decode: all up to as many as can, or some of them."""
     if not share.steps:
         return np.zeros(1)
@@ -125,7 +125,7 @@ def _batches(share: Share, most: Most) -> Array:
     return distinct(np.minimum(share.batches, max(last, 1)))
 
 
-def _prompts(share: Share, batches: Array, rate: Array) -> Array:
+def _prompts(share: RequestMeans, batches: Array, rate: Array) -> Array:
     """Prompts for each step at rates and batches, no more than it has room for. [1]"""
     evenly = np.linspace(0.0, 1.0, LOADS)[:, None]
     if share.decode_first:
@@ -141,7 +141,7 @@ def _prompts(share: Share, batches: Array, rate: Array) -> Array:
     return np.stack([np.interp(rate, here, there) for here, there in columns], axis=1)
 
 
-def _alone(share: Share, rate: Array) -> Alone:
+def _alone(share: RequestMeans, rate: Array) -> IdleServer:
     """Prompts while nobody decodes: those that came during a step go together in the next.
 
     With y that come in a step, y + exp(−y) go together, and it works y / (y + exp(−y)) of the time.
@@ -160,10 +160,17 @@ def _alone(share: Share, rate: Array) -> Alone:
     together = last(more, np.ones_like(rate), np.broadcast_to(most, rate.shape))
     step_s = step(together)
     come = rate * cut * step_s
-    return Alone(together, come / (come + np.exp(-come)), step_s, cut * step_s / together)
+    return IdleServer(together, come / (come + np.exp(-come)), step_s, cut * step_s / together)
 
 
-def _waiting(share: Share, most: Most, lam: Array, grid: Array, steps: Pace, alone: Alone) -> Waits:
+def _waiting(
+    share: RequestMeans,
+    most: SaturatedServer,
+    lam: Array,
+    grid: Array,
+    steps: Pace,
+    alone: IdleServer,
+) -> Waits:
     none = grid == 0.0
     full = share.at(share.full, grid)
     if share.decode_first:
@@ -190,7 +197,9 @@ def _waiting(share: Share, most: Most, lam: Array, grid: Array, steps: Pace, alo
     return Waits(rest, line, 2.0 * (rest + line) ** 2, np.zeros_like(rest), np.zeros_like(rest))
 
 
-def _behind(share: Share, lam: Array, grid: Array, x: Array, steps: Pace, waits: Waits) -> Array:
+def _behind(
+    share: RequestMeans, lam: Array, grid: Array, x: Array, steps: Pace, waits: Waits
+) -> Array:
     """Time that decode takes longer for the prompts that came during a sequence's own. [s]
 
     As many as came while it waited and was prefilled. In steps of their own they go first, with
@@ -218,7 +227,7 @@ def _behind(share: Share, lam: Array, grid: Array, x: Array, steps: Pace, waits:
 
 
 def _states(
-    share: Share, most: Most, rate: Array, batches: Array, step: Array
+    share: RequestMeans, most: SaturatedServer, rate: Array, batches: Array, step: Array
 ) -> tuple[Array, Array]:
     """Probabilities of the batches, each for those around it, and how many requests queue. [1]"""
     load = rate / most.requests_per_s
@@ -246,7 +255,9 @@ def _states(
     return weights @ ends / whole[:, None], queued / whole
 
 
-def _works(share: Share, lam: Array, x: Array, steps: Pace, step: Array, alone: Alone) -> Array:
+def _works(
+    share: RequestMeans, lam: Array, x: Array, steps: Pace, step: Array, alone: IdleServer
+) -> Array:
     """Share of the time in which it works, by batch: prefill of all, and steps that only decode."""
     only = steps.plain_s * (1.0 - steps.loaded if share.decode_first else 1.0)
     works = lam * (steps.mean_s - only) / x

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roofline import special
 from roofline.cost.work import Array
-from roofline.serving.simulate.steady.share import Share
+from roofline.serving.simulate.steady.share import RequestMeans
 
 LEAST: Final = 2.0**-60
 
@@ -40,7 +40,7 @@ class Pace(Struct, frozen=True):
     """Fixed time of a step with prompts, and the time that each prompt adds. [s]"""
 
 
-def pace(share: Share, batch: Array, beside: Array, x: Array, loaded: Array) -> Pace:
+def pace(share: RequestMeans, batch: Array, beside: Array, x: Array, loaded: Array) -> Pace:
     """Steps at a load.
 
     The variance of tokens in a step is that of a Poisson number of prompts, and no more than where
@@ -104,7 +104,7 @@ def launched(kernels: Array, sd: Array, launch_s: float) -> tuple[Array, Array]:
     return mean, longer
 
 
-def coming(share: Share, batch: Array, x: Array) -> Array:
+def coming(share: RequestMeans, batch: Array, x: Array) -> Array:
     """φ where prompts come by themselves (Poisson). [1]
 
     1 − (1 − x/κ)·exp(−x·(c − 1/κ)): prompts that come in one step go together, and chunks of one
@@ -120,7 +120,7 @@ def coming(share: Share, batch: Array, x: Array) -> Array:
     return found
 
 
-def turning(share: Share, batch: Array, x: Array, running: Array) -> Array:
+def turning(share: RequestMeans, batch: Array, x: Array, running: Array) -> Array:
     """φ where the next prompt comes when a request ends. [1]
 
     As `coming`, of a binomial number: each of those that run ends with the same probability. Where
@@ -145,7 +145,7 @@ def turning(share: Share, batch: Array, x: Array, running: Array) -> Array:
     return np.clip(often, LEAST, 1.0 if share.decode_first else None)
 
 
-def _side_by_side(share: Share, batch: Array, x: Array, begun: Array) -> Array:
+def _side_by_side(share: RequestMeans, batch: Array, x: Array, begun: Array) -> Array:
     """φ of `turning` where prompts have steps of their own, and are in groups side by side.
 
     While they are prefilled nobody ends, and those that ended before are with the front end for W
@@ -164,7 +164,7 @@ def _side_by_side(share: Share, batch: Array, x: Array, begun: Array) -> Array:
     return found
 
 
-def _in_groups(share: Share, batch: Array, x: Array) -> Array:
+def _in_groups(share: RequestMeans, batch: Array, x: Array) -> Array:
     """φ of `coming` where prompts are in groups side by side. [1]
 
     r = (1 − e^−λD)·(e^(λTc) − 1) / (1 − e^−λT)
@@ -194,7 +194,7 @@ def _in_groups(share: Share, batch: Array, x: Array) -> Array:
     return found
 
 
-def _cut(share: Share, batch: Array) -> tuple[Array, Array]:
+def _cut(share: RequestMeans, batch: Array) -> tuple[Array, Array]:
     """κ, and what a prompt that is alone takes of steps beyond its tokens. [1]"""
     full = share.at(share.full, batch)
     return full, np.maximum(share.chunks(batch) - 1.0 / full, 0.0)
@@ -209,7 +209,7 @@ SECTIONS: Final = 64
 ROUNDS: Final = 9
 
 
-class Most(Struct, frozen=True):
+class SaturatedServer(Struct, frozen=True):
     """A server that never waits for requests."""
 
     x: float
@@ -220,7 +220,7 @@ class Most(Struct, frozen=True):
     """Requests that it serves. [1/s]"""
 
 
-def most(share: Share) -> Most:
+def most(share: RequestMeans) -> SaturatedServer:
     """Most that a server serves, when it never waits.
 
     Of x prompts in each step, m·x sequences decode and (m + c)·x run. Steps are full at x = κ(m·x),
@@ -240,11 +240,11 @@ def most(share: Share) -> Most:
     passes = max(share.serial_s, share.token_s * share.output)
     if passes and rate(np.array(x)) * passes > 1.0:
         x = float(last(lambda x: 1.0 / passes - rate(x), np.zeros(1), np.full(1, x))[0])
-        return Most(x, full < slots, 1.0 / passes)
-    return Most(x, full < slots, float(rate(np.array(x))))
+        return SaturatedServer(x, full < slots, 1.0 / passes)
+    return SaturatedServer(x, full < slots, float(rate(np.array(x))))
 
 
-def _last(left: Callable[[Array], Array], share: Share) -> float:
+def _last(left: Callable[[Array], Array], share: RequestMeans) -> float:
     """Most prompts for each step of which something is left. [1]"""
     high = 2.0 * share.most / max(min(share.steps, 1.0), 2.0**-20)
     return float(last(left, np.zeros(1), np.full(1, high))[0])
@@ -296,7 +296,7 @@ def halved(below: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array)
     return (low + high) / 2.0
 
 
-class Turn(Struct, frozen=True):
+class TurnTaking(Struct, frozen=True):
     """Steps while so many sequences take turns."""
 
     x: Array
@@ -307,7 +307,7 @@ class Turn(Struct, frozen=True):
     """Times of the steps."""
 
 
-def turn(share: Share, x: Array) -> Turn:
+def turn(share: RequestMeans, x: Array) -> TurnTaking:
     """Steps with so many prompts each [1], where the next request follows one that ends.
 
     Where fewer than one sequence would run, they are those of one.
@@ -319,7 +319,7 @@ def turn(share: Share, x: Array) -> Turn:
     beside = running
     if share.decode_first:
         beside = np.maximum(running - x * share.chunks(batch) / loaded, 0.0)
-    return Turn(x, running, beside, pace(share, running, beside, x, loaded))
+    return TurnTaking(x, running, beside, pace(share, running, beside, x, loaded))
 
 
 def backlog(used: Array, variance: Array, room: Array) -> Array:
@@ -340,7 +340,7 @@ def backlog(used: Array, variance: Array, room: Array) -> Array:
     return waits
 
 
-def ahead(share: Share, rate: Array, steps: Pace, full: Array) -> tuple[Array, Array]:
+def ahead(share: RequestMeans, rate: Array, steps: Pace, full: Array) -> tuple[Array, Array]:
     """Wait for work before a prompt, and for those that end with it, in steps of their own. [s]
 
     A queue whose server is away for a decode step, or for what a step takes whatever is in it:
@@ -365,7 +365,7 @@ def ahead(share: Share, rate: Array, steps: Pace, full: Array) -> tuple[Array, A
     return work, behind
 
 
-def first_s(share: Share, batch: Array, fellows: Array) -> Array:
+def first_s(share: RequestMeans, batch: Array, fellows: Array) -> Array:
     """Time from the first step to the first token, by length of the prompt. [s]
 
     Args:

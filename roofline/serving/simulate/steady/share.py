@@ -13,7 +13,7 @@ from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
 
 if TYPE_CHECKING:
-    from roofline.serving.simulate.compiled.state import Prices
+    from roofline.serving.simulate.compiled.state import PriceTables
 
 SAMPLE: Final = 128
 """Requests whose lengths stand for those of all, spread evenly over them."""
@@ -25,7 +25,7 @@ CUTS: Final = 64
 """Least share of the token budget that is left for a chunk, beside the sequences that decode."""
 
 
-class Share(Struct, frozen=True):
+class RequestMeans(Struct, frozen=True):
     """Means over requests, and prices of steps at the context that they decode at on average."""
 
     steps: float
@@ -164,7 +164,7 @@ def lacking(given: Requests, server: Server) -> str:
     return f"{server.policy} batches" if server.policy in BATCHED else ""
 
 
-def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
+def share_of(given: Requests, prices: StepPrices, server: Server) -> RequestMeans:
     """Mean work of requests on a server, by their lengths.
 
     InputError where there are no requests, or there is no closed form.
@@ -187,7 +187,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
     evenly = (np.arange(SAMPLE) + 0.5) / SAMPLE
     lengths = np.quantile(prompt, evenly, method="nearest")
     chunk, full = _room(server, prices.groups, batches, lengths, most)
-    return Share(
+    return RequestMeans(
         steps=float(steps.mean()),
         prompt=float(prompt.mean()),
         output=float(given.output.mean()),
@@ -305,7 +305,7 @@ def _row(points: Array, rows: Array, x: float) -> Array:
     return found
 
 
-def _attention_s(table: "Prices", lengths: Array, sizes: Array) -> Array:
+def _attention_s(table: "PriceTables", lengths: Array, sizes: Array) -> Array:
     """Attention of prompts in chunks of each of the sizes, for each of their tokens. [s]"""
     size = np.repeat(sizes, len(lengths))
     whole = np.tile(lengths, len(sizes))
