@@ -29,7 +29,7 @@ def compare(asked: Comparison) -> Result:
     Returns:
         Result: Tables ``variants`` (the base first), ``factors``, ``why``, ``training``.
     """
-    trained = asked.training_tokens
+    trained = setting.tokens_of("training_tokens", asked.training_tokens)
     if trained is not None and not 1 <= trained <= MOST_TRAINED:
         raise InputError(f"training tokens are {trained:g}", hint="give their number, like 94e9")
     options = setting.options_asked(asked)

@@ -4,6 +4,7 @@ from typing import Final
 
 from roofline.api.parameters import Planning
 from roofline.api.question import refuse_unused
+from roofline.api.setting import tokens_of
 from roofline.errors import InputError, QuantityError
 from roofline.records import replace
 from roofline.study.plan.job import Job, said, tabulated
@@ -39,7 +40,7 @@ def job_of(asked: Planning) -> Job | None:
             seconds = duration(str(asked.within))
         except QuantityError as error:
             raise InputError(f"`within`: {error.message}", hint=error.hint) from None
-    return Job(asked.job, seconds)
+    return Job(tokens_of("job", asked.job), seconds)
 
 
 def with_job(result: Result, job: Job, plan: Plan) -> Result:

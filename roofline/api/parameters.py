@@ -563,7 +563,7 @@ class Comparison(Batch, DeploymentOptions, SamplingOptions, AttentionOptions, Ra
         completes="gpus",
         kw_only=False,
     )
-    training_tokens: float | None = parameter(
+    training_tokens: float | str | None = parameter(
         "Show what training on so many tokens takes: 94e9.",
         default=None,
         unit="token",
@@ -915,7 +915,7 @@ class Planning(
         unit="$/h",
         called="budget_per_hour",
     )
-    job: float | None = parameter(
+    job: float | str | None = parameter(
         "Tokens of a job, prompts and answers, that all wait at its start: 10G; with `within`.",
         default=None,
         unit="token",
@@ -985,7 +985,7 @@ class Planning(
         called="price",
         kind=Sequence[str],
     )
-    training_tokens: float | None = parameter(
+    training_tokens: float | str | None = parameter(
         "Tokens it was trained on, like 15T, to compare with.",
         default=None,
         unit="token",

@@ -408,7 +408,7 @@ def _answer(problem: Problem, search: Search) -> Result:
         search.plan,
         problem.kinds,
         given=given,
-        training_tokens=asked.training_tokens,
+        training_tokens=setting.tokens_of("training_tokens", asked.training_tokens),
         pools=problem.pools,
         notes=problem.notes,
         follow=problem.follow,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from msgspec import Struct, structs
 
@@ -154,6 +154,32 @@ def prices_of(
             hint=f"give one `{name}` for all, one for each `gpu` in their order, or some by name",
         )
     return given
+
+
+@overload
+def tokens_of(name: str, asked: None) -> None: ...
+@overload
+def tokens_of(name: str, asked: float | str) -> float: ...
+def tokens_of(name: str, asked: float | str | None) -> float | None:
+    """Number of tokens that a parameter gives, as a number or in words; None for none. [token]
+
+    Raises:
+        InputError: The words are no number above 0.
+
+    Examples:
+        >>> tokens_of("job", "10G"), tokens_of("job", "15 tokens"), tokens_of("job", 2e12)
+        (10000000000.0, 15.0, 2000000000000.0)
+    """
+    if not isinstance(asked, str):
+        return asked
+    text = asked.strip().removesuffix("tokens").removesuffix("token").strip()
+    try:
+        value = parse_quantity(f"{text}t", "t")
+    except QuantityError:
+        value = 0.0
+    if value <= 0:
+        raise InputError(f"`{name}` {asked!r:.60} is no number of tokens", hint="write 15T")
+    return value
 
 
 def subject_of(asked: Placed) -> tuple[Architecture, Gpu, Node | None]:

@@ -10,10 +10,10 @@ import typer
 
 from roofline.api.question import Question, parameters_of
 from roofline.cost.moe import Routing
-from roofline.errors import InputError, QuantityError
+from roofline.errors import InputError
 from roofline.model import catalog
 from roofline.model.architecture import Architecture
-from roofline.units import parse, written_out
+from roofline.units import written_out
 
 if TYPE_CHECKING:
     from roofline.study.scenario.scenario import Scenario
@@ -69,9 +69,6 @@ def asked(context: typer.Context, record: type[Question]) -> dict[str, Any]:
     for name in ("stages", "tree"):
         if name in out:
             out[name] = numbers(f"--{name}", out[name])
-    for name in ("training_tokens", "job"):
-        if isinstance(out.get(name), str):
-            out[name] = tokens(f"--{name.replace('_', '-')}", out[name])
     for name, option in PRICES.items():
         if isinstance(out.get(name), list):
             out[name] = prices(option, out[name])
@@ -123,14 +120,3 @@ def prices(option: str, texts: Sequence[str]) -> list[float] | dict[str, float]:
             hint="write one for each GPU: h100-sxm=2.50",
         )
     return dict(out) if names else [value for _, value in out]
-
-
-def tokens(option: str, text: str) -> float:
-    """A number of tokens: ``15T``, ``2e12``."""
-    try:
-        value = parse(f"{text.strip().removesuffix('tokens').removesuffix('token').strip()}t", "t")
-    except QuantityError:
-        value = 0.0
-    if value <= 0:
-        raise InputError(f"{option} {text!r:.60} is no number of tokens", hint="write 15T")
-    return value

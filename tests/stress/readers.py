@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from roofline.api.saved import as_saved, read_result
+from roofline.api.setting import tokens_of
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.published_results import read_published
 from roofline.bench.measurement_files import read_measurements
@@ -25,7 +26,7 @@ from roofline.bench.profile_file import load
 from roofline.bench.records import read_records
 from roofline.cli import run
 from roofline.cli.calibrate import duration
-from roofline.cli.inputs import numbers, tokens
+from roofline.cli.inputs import numbers
 from roofline.cli.learn import parsed
 from roofline.content import label, shipped
 from roofline.cost import layout
@@ -136,7 +137,7 @@ VALUES: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "budget": (duration, "1.5min"),
     "given": (parsed, "gpus=2,prompt=1024,engine=vllm"),
     "stages": (lambda text: numbers("--stages", text), "20,21,20"),
-    "training tokens": (lambda text: tokens("--training-tokens", text), "15T"),
+    "training tokens": (lambda text: tokens_of("training_tokens", text), "15T"),
 }
 
 

@@ -254,8 +254,11 @@ class PlanQuestion:
 
         Devices that are given back cost the share of it in which they serve. [$/h]
         """
-        share = self.demand.rate / option.saturation if self.goal.returned else 1.0
-        return option.cost(self.prices) * share
+        cost = option.cost(self.prices)
+        if not self.goal.returned:
+            return cost
+        # A job costs as much on any number of replicas, whatever their last digits say.
+        return float(f"{cost * self.demand.rate / option.saturation:.12g}")
 
     def least_cost(self, candidate: Candidate, carries: float) -> float:
         """Dollars for an hour of a candidate whose replicas carry so much at best [1/s]. [$/h]"""

@@ -41,7 +41,7 @@ def frontier(
     The cheapest comes first.
     """
     some = sorted(every, key=lambda each: question.order(each.option))
-    costs = [question.cost(each.option) for each in some]
+    costs = [(question.cost(each.option), each.option.gpus) for each in some]
     values = {
         "ttft": [each.seconds(names.ttft).kept.value_s for each in some],
         "tpot": [each.seconds(names.tpot).kept.value_s for each in some],
@@ -55,8 +55,8 @@ def frontier(
     ]
 
 
-def _least(values: Sequence[float], costs: Sequence[float]) -> set[int]:
-    """Places of values lower than all that cost less, or as much."""
+def _least(values: Sequence[float], costs: Sequence[tuple[float, int]]) -> set[int]:
+    """Places of values lower than all that cost less, or as much on no more devices."""
     found: set[int] = set()
     lowest = float("inf")
     order = sorted(range(len(values)), key=lambda place: (costs[place], values[place]))

@@ -60,6 +60,30 @@ def test_more_replicas_end_sooner_at_the_same_price_and_no_layout_is_cheaper() -
     assert best["job_usd"] <= min(usual) * 1.02  # curves are closed forms
 
 
+@pytest.mark.slow
+def test_the_cost_of_a_job_is_the_same_on_any_number_of_replicas() -> None:
+    _, found = planned()
+    assert found.best is not None
+    several = [found.best.option]
+    for _ in range(20):
+        several.append(several[-1].larger())
+    assert len({found.question.cost(option) for option in several}) == 1
+
+
+@pytest.mark.slow
+def test_the_fewest_replicas_of_a_job_lead_the_frontier_and_fewer_do_for_lower_rates() -> None:
+    result = roofline.plan(
+        "llama-3.1-8b", "h100-sxm", weights="fp8", job="2G", within="12h", gpus=8
+    )
+    frontier = list(result.tables["frontier"].rows())
+    assert frontier[0]["chosen"]
+    assert frontier[0]["gpus"] == result.gpus.value
+    assert len({row["gpus"] for row in frontier}) == len(frontier)
+    by_rate = list(result.tables["gpus_by_rate"].rows())
+    asked = next(place for place, row in enumerate(by_rate) if row["asked"])
+    assert [row["gpus"] for row in by_rate[: asked + 1]] == [*range(1, result.gpus.value + 1)]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -68,6 +92,8 @@ def test_more_replicas_end_sooner_at_the_same_price_and_no_layout_is_cheaper() -
         ({"job": 1e9, "within": "24h", "rate": 5.0}, "does not take `rate`"),
         ({"job": 1e9, "within": "soon"}, "within"),
         ({"job": -1.0, "within": "24h"}, "a job of"),
+        ({"job": "ten", "within": "24h"}, "`job` 'ten' is no number of tokens"),
+        ({"rate": 1.0, "training_tokens": "many"}, "`training_tokens` 'many' is no number"),
     ],
 )
 def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:
