@@ -199,7 +199,7 @@ def spelled(text: str) -> Lengths:
 
     Examples:
         >>> spelled("2K"), spelled("1638..2048")
-        (Constant(tokens=2048), Uniform(low=1638, high=2048))
+        (ConstantLength(tokens=2048), Uniform(low=1638, high=2048))
     """
     low, dots, high = (written_out(word) for word in text.strip().partition(".."))
     if not all(word.isdecimal() and len(word) < 11 for word in ((low, high) if dots else (low,))):

@@ -44,7 +44,7 @@ def series_of(name: str, asked: NumbersFile) -> Series:
     Examples:
         >>> series_of("batch", RangeFile.model_validate(
         ...     {"from": 1, "to": 64, "points": 4, "scale": "log"}))
-        Listed(values=(1.0, 4.0, 16.0, 64.0))
+        ListedNumbers(values=(1.0, 4.0, 16.0, 64.0))
     """
     if not isinstance(asked, RangeFile):
         values = asked if isinstance(asked, tuple) else (asked,)

@@ -99,9 +99,10 @@ def limit(kind: Kind, column: str, asked: float | str) -> FigureLimit:
             either side of.
 
     Examples:
-        >>> limit("batch", "ttft_s", "500 ms"), limit("batch", "user_tok_s", 20)
-        (Limit(column='ttft_s', value=0.5, at_least=False), Limit(column='user_tok_s', value=20.0, \
-at_least=True))
+        >>> limit("batch", "ttft_s", "500 ms")
+        FigureLimit(column='ttft_s', value=0.5, at_least=False)
+        >>> limit("batch", "user_tok_s", 20)
+        FigureLimit(column='user_tok_s', value=20.0, at_least=True)
     """
     figure = _figure(kind, column)
     example = {"s": "500 ms", "$": "2.5 $"}.get(figure.unit, f"8 {figure.unit}".rstrip())
