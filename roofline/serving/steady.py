@@ -97,9 +97,6 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
     first, each, whole, rate = (float(column[0]) for column in columns)
     lone = cut_prompts(deployment, 1.0, float(work.prompt), float(work.cached))
     idle = float((lone if costs is None else replace(lone, costs=costs)).seconds)
-    if deployment.layout.pp > 1:
-        more = idle - _together(share, 1, 1)
-        first, whole = first + more, whole + more
     fit = floor(min(float(share.at(share.full, np.array(float(at_once)))), at_once))
     wave = max(fit, min(prices.groups, at_once))
     waves_per_s = rate / wave * float(share.chunks(np.array(0.0)))

@@ -352,13 +352,6 @@ def notes(run: Run) -> tuple[str, ...]:
             f"{show(served.totals.makespan_s, 's')}: rates are of a run that starts and ends "
             "empty. More of them (`requests`) come nearer to a lasting load."
         )
-    stages = int(run.deployment.layout.pp)
-    if stages > 1 and not run.deployment.engine.micro_batch_tokens:
-        out.append(
-            "New tokens of a step are spread over the micro-batches of the pipeline: TTFT of a "
-            f"prompt that comes alone is too short, by up to a factor of about {stages}. "
-            "`roofline analyze` has it pass stage after stage."
-        )
     if run.deployment.calibration is None:
         out.append(
             "Steps are priced at the datasheet roofline, the least the hardware allows, and engine "

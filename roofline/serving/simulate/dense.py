@@ -25,6 +25,8 @@ class _Kernels(NamedTuple):
     seen: Array
     others: Array
     slope: Array
+    passing: Array
+    passing_slope: float
     head: Array
     chunks: Array
     cached: Array
@@ -55,6 +57,8 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
     windows, seen = _two(prices.windows, prices.window_s)
     tokens, others = _two(prices.tokens, prices.others_s)
     whole = np.arange(1.0, tokens[-1] + 1.0)
+    staged = prices.stages > 1
+    passing = _two(prices.tokens, prices.passing_s) if staged else (tokens, np.zeros(len(tokens)))
     chunks, attention = _two(prices.chunks, prices.attention_s.T)
     cached, attention = _two(prices.cached, attention.T)
     return _Kernels(
@@ -65,6 +69,8 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
         seen=_after_none(straight(prices.batches, seen, every)),
         others=np.stack([_after_none(np.interp(whole, tokens, row)) for row in others]),
         slope=(others[:, -1] - others[:, -2]) / (tokens[-1] - tokens[-2]),
+        passing=_after_none(np.interp(whole, *passing)),
+        passing_slope=float(np.diff(passing[1][-2:])[0] / np.diff(passing[0][-2:])[0]),
         # Rows of the busiest group, of decode and of prompts, each rounded up for all.
         head=_after_none(
             straight(prices.rows, prices.head_s, np.arange(1.0, sequences + 2.0 * prices.groups))
@@ -94,6 +100,9 @@ def dense(prices: StepPrices, sequences: int, server: Server) -> PriceTables:
         shares=prices.shares,
         others=engine.prefill_gain * kernels.others,
         others_slope=engine.prefill_gain * kernels.slope,
+        stages=prices.stages,
+        passing=engine.prefill_gain * kernels.passing,
+        passing_slope=float(engine.prefill_gain * kernels.passing_slope),
         head=engine.prefill_gain * kernels.head,
         chunks=kernels.chunks,
         cached=kernels.cached,

@@ -23,7 +23,15 @@ from roofline.cost.work import Array, Number, Op, Work, union
 from roofline.model import tower
 from roofline.records import replace
 from roofline.serving.quadrature import halved
-from roofline.serving.stages import PipelineOperators, finish, laid_out, measured, pace, period
+from roofline.serving.stages import (
+    PipelineOperators,
+    fill,
+    finish,
+    laid_out,
+    measured,
+    pace,
+    period,
+)
 from roofline.serving.workload import turns_of
 
 Points = NDArray[np.complex128]
@@ -381,6 +389,15 @@ def others_times(kernels: StepKernels, groups: float, ahead: int) -> Callable[[A
         return round_times(kernels, tokens, stages)
 
     return price
+
+
+def passing_times(kernels: StepKernels, tokens: Array) -> Array:
+    """Time of a micro-batch of so many tokens through all stages, one after the other. [s]
+
+    Its operators but attention, for one row of logits, with all tokens in one group of devices.
+    """
+    part = StepPart("others-1", SequenceGroup(1.0, tokens, tokens), rest)
+    return np.broadcast_to(fill(kernels.seconds(part)), tokens.shape).copy()
 
 
 def head_times(kernels: StepKernels, rows: Array, price: Callable[[Array], Array]) -> Array:

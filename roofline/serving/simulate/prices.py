@@ -47,6 +47,7 @@ from roofline.serving.simulate.kernels import (
     head_times,
     others_part,
     others_times,
+    passing_times,
     window_of,
 )
 from roofline.serving.simulate.server import Server
@@ -75,6 +76,10 @@ MOST_KERNELS: Final = 8
 """Deployments whose kernels it keeps as well, of some megabytes each; see `keep_kernels`."""
 LONGEST: Final = 131_072
 """Longest context of networks that state none. [token]"""
+
+
+UNSTAGED: Final = np.empty(0)
+"""Times of a pipeline where there is none."""
 
 
 class StepPrices(Struct, frozen=True):
@@ -117,6 +122,12 @@ class StepPrices(Struct, frozen=True):
     """Attention of a chunk for each of its tokens, of shape (chunks, cached). [s]"""
     engine: EngineCosts = IDEAL
     """Time that the engine's software adds."""
+    stages: int = 1
+    """Stages of a pipeline that a prompt's chunk passes as one micro-batch; 1 where there is none,
+    and where the engine cuts chunks into micro-batches. [1]"""
+    passing_s: Array = UNSTAGED
+    """Micro-batch of so many tokens through all of them, but attention, for one row of logits, at
+    ``tokens``; empty where there is one. [s]"""
 
     @property
     def groups(self) -> int:
@@ -131,10 +142,12 @@ class StepPrices(Struct, frozen=True):
         """
         alone = not tokens
         whole = tokens if tokens and self.groups > 1 else max(tokens, new)
-        others = float(np.interp(whole, self.tokens, self.others_s[-1 if alone else 0]))
+        through = alone and self.stages > 1
+        column = self.passing_s if through else self.others_s[-1 if alone else 0]
+        others = float(np.interp(whole, self.tokens, column))
         others *= max(whole / float(self.tokens[-1]), 1.0)
         each = float(np.interp(new, self.chunks, self.attention_s[:, 0]))
-        each /= 1 if alone else self.groups
+        each *= self.stages if through else 1.0 if alone else 1.0 / self.groups
         return new * (others / whole + each)
 
 
@@ -324,7 +337,16 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
         chunks=chunks,
         cached=cached,
         attention_s=attention,
+        **_staged(kernels, tokens),
     )
+
+
+def _staged(kernels: StepKernels, tokens: Array) -> dict[str, Any]:
+    """Fields of `StepPrices` on the stages of a pipeline."""
+    deployment = kernels.deployment
+    if deployment.layout.pp == 1 or deployment.engine.micro_batch_tokens:
+        return {}
+    return {"stages": int(deployment.layout.pp), "passing_s": passing_times(kernels, tokens)}
 
 
 def loaded_groups(groups: Number) -> Array:
@@ -442,6 +464,7 @@ def prices_of_lengths(
         cached=before,
         attention_s=chunk_times(kernels, chunks, before + cached),
         engine=deployment.engine_costs,
+        **_staged(kernels, tokens),
     )
 
 

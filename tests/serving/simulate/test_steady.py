@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.layout import Layout
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
 from roofline.records import replace
@@ -197,6 +198,50 @@ def test_a_closed_loop_that_software_binds_is_as_far_off_as_is_stated(name: str)
     check(
         f"closed, bound by {name}", closed_errors(f"closed, bound by {name}", {name: BOUND[name]})
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_pipeline_is_as_far_off_as_one_server(stages: int) -> None:
+    table = step_prices(on(layout=Layout(pp=stages)), sequences=65, engine=COSTS)
+    for name in ("chat", "documents", "one token", "tiny"):
+        share = share_of(mix(name), table, SERVERS["chunked"])
+        most = float(arriving(share, 1e-6).saturation_per_s[0])
+        for load in (0.1, 0.5):
+            given = replace(mix(name), arrival=mix(name).arrival / (load * most))
+            true = figures(simulate(given, table, SERVERS["chunked"]))
+            found = float(arriving(share, load * most).ttft_s[0])
+            assert found == pytest.approx(true["ttft_s"], rel=0.05), (name, load)
+        for clients in (1, 16):
+            given = replace(mix(name), arrival=np.zeros(COUNT))
+            served = simulate(given, table, SERVERS["chunked"], concurrency=clients)
+            ends = np.sort(served.finish)
+            low, high = COUNT // 10, COUNT * 9 // 10
+            rate = (high - low) / (ends[high] - ends[low])
+            # Little's law: clients wait for tokens that are in the pipeline still.
+            took = served.latency_s[COUNT // 20 : -COUNT // 20].mean()
+            assert rate * took == pytest.approx(clients, rel=0.01)
+            assert float(closed(share, clients).requests_per_s[0]) == pytest.approx(rate, rel=0.04)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("busy", [0.05, 0.5, 0.8])
+def test_prompts_queue_as_at_stages_in_a_row(stages: int, busy: float) -> None:
+    """Against a tandem queue: each prompt takes a share of its time at each stage in turn."""
+    table = step_prices(on(layout=Layout(pp=stages)), sequences=65)
+    server = Server(max_sequences=64, token_budget=8192)
+    alone = simulate(requests([0.0], 4000, 1), table, server)
+    each = float(alone.ttft_s[0]) / stages
+    arrival = np.cumsum(np.random.default_rng(3).exponential(each / busy, COUNT))
+    free, left = np.zeros(stages), np.empty(COUNT)
+    for place, came in enumerate(arrival):
+        at = came
+        for stage in range(stages):
+            at = free[stage] = max(at, free[stage]) + each
+        left[place] = at - came
+    served = simulate(requests(arrival, 4000, 1), table, server)
+    assert served.ttft_s.mean() == pytest.approx(left.mean(), rel=0.06)
 
 
 def test_short_answers_saturate_where_steps_are_full_of_prompts() -> None:

@@ -68,6 +68,31 @@ def step_s(
 
 
 @compiled
+def late_s(
+    p: PriceTables,
+    decoding: int,
+    new: int,
+    busiest: int,
+    attention_s: float,
+    longest: int,
+    longest_s: float,
+) -> float:
+    """Time from the end of a pipeline's step to that of its longest chunk. [s]
+
+    A step is a round of micro-batches, over which its tokens are spread. A chunk is in one of them
+    and passes all stages: where there are fewer chunks than stages that takes longer than a round,
+    though the next one begins meanwhile.
+    """
+    groups = round(1.0 / p.shares[0])
+    beside = (decoding + groups - 1) // groups
+    last = len(p.passing) - 1
+    tokens = beside // p.stages + longest
+    through = p.passing[min(tokens, last)] + p.passing_slope * max(tokens - last, 0)
+    through += p.stages * longest_s
+    return float(max(through - _others_s(p, decoding + new, beside + busiest) - attention_s, 0.0))
+
+
+@compiled
 def _others_s(p: PriceTables, tokens: int, busiest: int) -> float:
     """Kernels of a step but attention, by its tokens and those of its busiest group. [s]"""
     last = p.others.shape[1] - 1

@@ -73,6 +73,10 @@ def serve(p: PriceTables, g: Rules, s: State, d: PacedDrafts, more: bool, until:
             steps = 1
             busiest, attention_s = max(s.loads), max(s.attending)
             took = lookup.step_s(p, decoding, n.context, n.seen, new, chunks, busiest, attention_s)
+            n.late = 0.0
+            if p.stages > 1:
+                own, own_s = n.longest, n.longest_s
+                n.late = lookup.late_s(p, decoding, new, busiest, attention_s, own, own_s)
             took += queue.start(p.cold_s, s)
             passing += p.token_s * n.prefilled
             n.behind = max(n.behind + passing - took - n.swapping, 0.0)
@@ -108,6 +112,8 @@ def serve(p: PriceTables, g: Rules, s: State, d: PacedDrafts, more: bool, until:
             if n.fresh:
                 _begun(s)
             _decoded(g, s, steps)
+        if new and n.late:
+            _late(s)
         _joined(g, s, d)
         if n.now >= until:
             return True
@@ -212,6 +218,7 @@ def _prefill(p: PriceTables, g: Rules, s: State, beside: int) -> tuple[int, int,
     r, n = s.rows, s.counts[0]
     room = _room(g, beside)
     new, chunks, at = 0, 0, 0
+    n.longest, n.longest_s = 0, 0.0
     s.loads[:] = 0
     s.attending[:] = 0.0
     while at < n.partial:
@@ -277,7 +284,10 @@ def _prefill(p: PriceTables, g: Rules, s: State, beside: int) -> tuple[int, int,
 def _compute(p: PriceTables, g: Rules, s: State, i: int, tokens: int) -> bool:
     """Take a chunk of a prompt into its group's step; whether it is the last one."""
     r, n = s.rows, s.counts[0]
-    s.attending[r[i].group] += lookup.chunk_s(p, tokens, r[i].done)
+    attention_s = lookup.chunk_s(p, tokens, r[i].done)
+    s.attending[r[i].group] += attention_s
+    if tokens > n.longest:
+        n.longest, n.longest_s = tokens, attention_s
     s.loads[r[i].group] += tokens
     r[i].done += tokens
     if r[i].done < r[i].goal:
@@ -388,6 +398,18 @@ def _growth(g: Rules, s: State, steps: int, decoding: int) -> tuple[int, int]:
 
 
 @compiled
+def _late(s: State) -> None:
+    """Prompts of a step leave the pipeline as late as the latest of their chunks."""
+    r, n = s.rows, s.counts[0]
+    for place in range(n.partial):
+        i = s.lists[PARTIAL, place]
+        r[i].late = max(r[i].late, n.late)
+    for at in range(n.prefilled):
+        i = s.lists[PREFILLED, at]
+        r[i].late = max(r[i].late, n.late)
+
+
+@compiled
 def _begun(s: State) -> None:
     """Caches that came have had a step: its token is handed out with the one before."""
     r, n = s.rows, s.counts[0]
@@ -425,7 +447,7 @@ def _joined(g: Rules, s: State, d: PacedDrafts) -> None:
         i = s.lists[PREFILLED, at]
         r[i].made += 1
         if np.isnan(r[i].first):
-            r[i].first = n.now + n.behind
+            r[i].first = n.now + n.behind + r[i].late
         done = r[i].made == r[i].output
         if len(d.lengths):
             k = r[i].number

@@ -53,6 +53,10 @@ def send(g: Rules, s: State) -> None:
             r[i].arrival = start
         elif n.open < _started(g, s):
             r[i].arrival = now + n.behind
+            if n.left:
+                late = n.leaving_s / n.left
+                n.leaving_s, n.left = n.leaving_s - late, n.left - 1
+                r[i].arrival += late
         else:
             break
         n.open += 1
@@ -144,8 +148,9 @@ def next_arrival(g: Rules, s: State) -> float:
 def end(g: Rules, s: State, i: int) -> None:
     """Finish a request now: its memory is free, and those that follow it will come."""
     r, n = s.rows, s.counts[0]
-    now = n.now + n.behind
+    now = n.now + n.behind + r[i].late
     r[i].finish = now
+    n.leaving_s, n.left = n.leaving_s + r[i].late, n.left + 1
     child, other = r[i].child, i
     if not g.batched:
         stored = r[i].prompt + r[i].output - 1

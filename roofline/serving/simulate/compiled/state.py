@@ -81,6 +81,7 @@ ROW: Final = np.dtype(
         ("admitted", "f8"),
         ("first", "f8"),
         ("finish", "f8"),
+        ("late", "f8"),  # time that its tokens take to leave a pipeline, beyond their step
         ("found", "i8"),
         ("preempted", "i8"),
         # Tokens made before it last joined those that decode, at the step it joined; the step at
@@ -112,6 +113,14 @@ COUNTS: Final = np.dtype(
         ("warm", "i8"),  # whether a step with prompts has run
         ("held", "i8"),  # steps since prompts might start
         ("unseen", "i8"),  # decode steps since the last look at what has come
+        # Tokens of the longest chunk of the step, its attention, and the time that it takes to
+        # leave a pipeline; requests that ended and whose clients did not ask again yet, and the
+        # times that they take to leave it together.
+        ("longest", "i8"),
+        ("longest_s", "f8"),
+        ("late", "f8"),
+        ("left", "i8"),
+        ("leaving_s", "f8"),
         # Requests that follow none, of which the next is to come; entries of the lists.
         ("root", "i8"),
         ("waiting", "i8"),
@@ -249,6 +258,11 @@ class PriceTables(NamedTuple):
     others_slope: Array
     """Kernels of a step with prompts by the share of its tokens that the busiest group has, and by
     tokens; beyond the last entry, for each token. [1] [s]"""
+    stages: int
+    passing: Array
+    passing_slope: float
+    """Stages of a pipeline, and kernels but attention of one micro-batch through all of them, by
+    its tokens; likewise. [1] [s]"""
     head: Array
     """LM head by rows of logits. [s]"""
     chunks: Array

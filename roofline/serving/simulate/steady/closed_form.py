@@ -20,9 +20,9 @@ from roofline.serving.simulate.steady.pace import (
     SaturatedServer,
     TurnTaking,
     backlog,
-    first_s,
     halved,
     most,
+    out_s,
     turn,
 )
 from roofline.serving.simulate.steady.share import RequestMeans
@@ -50,8 +50,8 @@ def closed_loop(share: RequestMeans, most: SaturatedServer, clients: Array) -> M
     waits = _waits(share, now) * steps.mean_s
     queued = np.maximum(clients - there, 0.0) / rate
     fellows = _fellows(share, now, rate, rest)
-    own = first_s(share, now.beside, np.zeros_like(fellows))
-    beside = first_s(share, now.beside, fellows).mean(axis=0) - own.mean(axis=0)
+    own = out_s(share, now.beside, np.zeros_like(fellows))
+    beside = out_s(share, now.beside, fellows).mean(axis=0) - own.mean(axis=0)
     queue = rest + waits + queued
     # Where all are alike, all turns are.
     others = 0.0 if share.uniform else 1.0 - 1.0 / np.maximum(now.running, 1.0)
@@ -90,13 +90,14 @@ def _present(
     are with the front end.
     """
     now = turn(share, x)
-    away = now.x / now.steps.mean_s * share.request_s / clients
+    outside = share.request_s + _leaving(share, now)
+    away = now.x / now.steps.mean_s * outside / clients
     busy = x / now.x
     if (busy > 1.0 - np.minimum(away, 1.0) ** clients).any():
         busy = np.minimum(busy, _seldom_away(away, clients))
     served = now.x * busy
     rate = served / now.steps.mean_s
-    late = share.request_s + _rest(share, now)
+    late = outside + _rest(share, now)
     there = now.running * busy + served * _waits(share, now) + rate * late
     return there, busy, rate, now
 
@@ -118,6 +119,14 @@ def _seldom_away(away: Array, clients: Array) -> Array:
         if not (less > NEARLY).any():
             break
     return busy
+
+
+def _leaving(share: RequestMeans, now: TurnTaking) -> Array:
+    """Time that a mean prompt takes to leave a pipeline, beyond its step. [s]"""
+    if share.stages == 1:
+        return np.zeros_like(now.x)
+    chunk = np.minimum(share.prompt, share.at(share.chunk, now.beside))
+    return share.late(now.beside, chunk, np.maximum(now.x - 1.0, 0.0))
 
 
 def _rest(share: RequestMeans, now: TurnTaking) -> Array:

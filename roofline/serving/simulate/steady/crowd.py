@@ -17,6 +17,7 @@ from roofline.serving.simulate.steady.pace import (
     coming,
     first_s,
     last,
+    out_s,
     pace,
 )
 from roofline.serving.simulate.steady.share import RequestMeans
@@ -88,8 +89,8 @@ def open_loop(share: RequestMeans, most: SaturatedServer, rate: Array) -> Means:
     rest, wait = mean(waits.rest), mean(waits.line)
     plain = np.maximum(steps.plain_s, LEAST)
     fellows = mean(waits.fellows)
-    own = first_s(share, sequences, np.zeros_like(fellows))
-    beside = first_s(share, sequences, fellows).mean(axis=0) - own.mean(axis=0)
+    own = out_s(share, sequences, np.zeros_like(fellows))
+    beside = out_s(share, sequences, fellows).mean(axis=0) - own.mean(axis=0)
     each = mean(steps.each_s)
     full = np.maximum(states[:, -1], LEAST)
     varying = mean(waits.square) - (rest + wait) ** 2 + line**2 * np.maximum(2.0 / full - 1.0, 1.0)

@@ -389,6 +389,21 @@ def first_s(share: RequestMeans, batch: Array, fellows: Array) -> Array:
     return found
 
 
+def out_s(share: RequestMeans, batch: Array, fellows: Array) -> Array:
+    """Time from the first step to the first token out of the last stage, by length. [s]
+
+    As `first_s`, and as late as the longest chunk of the prompt leaves a pipeline.
+
+    Args:
+        share, batch, fellows: As of `first_s`.
+    """
+    found = first_s(share, batch, fellows)
+    if share.stages > 1:
+        chunk = np.minimum(share.lengths[:, None], share.at(share.chunk, batch))
+        found = found + share.late(batch, chunk, fellows)
+    return found
+
+
 class Means(Struct, frozen=True):
     """Means of a load, of shape (loads,) where nothing else is said."""
 

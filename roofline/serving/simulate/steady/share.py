@@ -67,6 +67,10 @@ class RequestMeans(Struct, frozen=True):
     slope_s: Array
     """Kernels but attention by the share of the new tokens that the busiest group of devices has,
     and by new tokens; beyond the last, for each. [1] [s]"""
+    stages: int
+    passing_s: Array
+    """Stages of a pipeline, and kernels but attention of a micro-batch through all of them, by its
+    tokens. [1] [s]"""
     head_s: Array
     """LM head by rows of logits. [s]"""
     software_s: float
@@ -110,6 +114,21 @@ class RequestMeans(Struct, frozen=True):
         total = total + _between(self.head_s, beside + np.minimum(prompts, self.most))
         total = total + busiest * self.at(self.attention_s, batch)
         return total + self.at(self.beside_s, beside)
+
+    def late(self, batch: Array, chunk: Array, fellows: Array) -> Array:
+        """Time from the end of a pipeline's step to that of a chunk in it, beside others. [s]
+
+        A step is a round of micro-batches, over which its tokens are spread; a chunk is in one of
+        them, and passes all stages.
+        """
+        beside = batch if self.decode_first else np.zeros_like(batch)
+        each, chunks = self.at(self.attention_s, batch), 1.0 + fellows
+        through = _between(self.passing_s, beside / self.stages + chunk)
+        through = through + self.stages * chunk * each
+        busiest = self._busiest(batch, chunk * chunks, chunks)
+        step = self._others(beside + chunk * chunks, beside * self.shares[0] + busiest)
+        found: Array = np.maximum(through - step - busiest * each, 0.0)
+        return found
 
     def _busiest(self, batch: Array, tokens: Array, chunks: Array) -> Array:
         """New tokens of the group that has most of a step's chunks, which are about alike. [token]
@@ -210,6 +229,8 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> RequestMean
         shares=table.shares,
         others_s=table.others,
         slope_s=table.others_slope,
+        stages=table.stages,
+        passing_s=table.passing,
         head_s=table.head,
         software_s=table.step_s + table.prefill_s,
         sequence_s=table.sequence_s,
