@@ -15,22 +15,22 @@ from roofline.bench.stopping import SLOWED, SampledTimes, Samples, Stop, sample
 from roofline.errors import InputError
 
 FILLED: Final[Mapping[str, float]] = {"near": 0.25, "cold": 3.0}
-"""Times the last-level cache that argument sets fill together: far from leaving it, and so that
-none is left when its turn comes."""
+"""Size of all argument sets together over that of the last-level cache: well inside it, or so large
+that a set has left it before its turn comes again. [1]"""
 MOST_SETS: Final = 1024
 MOST_RUNS: Final = 10_000
 POOL: Final = 4.0
-"""Times the memory of a point that the pool may keep, so that numbers of one type need not make
-room for those of another."""
+"""Memory that the pool may keep over that of one point, so that arrays of one number type need not
+make room for those of another. [1]"""
 TRIES: Final = 4
 """Measurements of a point that others on the device slow down, at most. [1]"""
 SPENT: Final = "the budget is spent"
 LOST: Final = "the device was lost"
-"""Begins the reason of a point after which the device no longer answered."""
+"""Start of the reason why a point has no time, after which the device no longer answered."""
 AFTER: Final = "the device had been lost"
-"""Reason of the points that came after that one."""
+"""Reason why the points after that one have none."""
 SPARE: Final = 1.05
-"""Times the runs that a sample was too short by, so that the next one is long enough."""
+"""Margin on the runs of a sample that was too short, so that the next one is long enough. [1]"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def misses(
 ) -> Iterator[tuple[str, float, float]]:
     """Log standard deviation of TTFT and TPOT in a closed loop, by generation of the device. [1]
 
-    The last, without a generation, is of those on which no network was measured under the engine.
+    The last one, without a generation, holds on devices on which nothing was measured under it.
 
     Args:
         spreads: By the keys of `spread_keys`. [1]

@@ -107,7 +107,7 @@ def total(architecture: Architecture) -> int:
 
 
 def active(architecture: Architecture) -> dict[str, int]:
-    """Parameters a token meets, in the three conventions in use. [parameter]
+    """Parameters that compute a token, in the three conventions in use. [parameter]
 
     ``all``; ``minus_input_embedding``, without the token embedding (even where the LM head is the
     same matrix); ``minus_embeddings``, without token embedding and LM head. Of routed experts, k of
@@ -124,7 +124,7 @@ def active(architecture: Architecture) -> dict[str, int]:
 
 
 def _idle(architecture: Architecture) -> int:
-    """Routed experts that a token does not meet. [parameter]"""
+    """Parameters of the routed experts that do not compute a token. [parameter]"""
     return sum(
         layers
         * (part.experts - part.active)

@@ -80,14 +80,14 @@ def whiskers(
 def scatter(
     x: Iterable[Any], y: Iterable[Any], told: Sequence[str] = (), mode: str = "markers", **more: Any
 ) -> dict[str, Any]:
-    """Points or a line, and what each says under a pointer; nothing if that is left out."""
+    """Points or a line, with the text that a pointer shows at each; none if it is left out."""
     return {"type": "scatter", "mode": mode, "x": list(x), "y": list(y), **_hover(told), **more}
 
 
 def bars(
     x: Iterable[float], y: Iterable[Any], told: Sequence[str] = (), **more: Any
 ) -> dict[str, Any]:
-    """Bars of lengths from left to right, and what each says under a pointer, as in `scatter`."""
+    """Bars from left to right, with the text that a pointer shows at each, as in `scatter`."""
     return {"type": "bar", "orientation": "h", "x": list(x), "y": list(y), **_hover(told), **more}
 
 

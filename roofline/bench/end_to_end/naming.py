@@ -156,7 +156,7 @@ def number_format(name: str, engine: str = "") -> str:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two formats of fewer than 16 bits are multiplied alike: fp8 with any scales.
+    """Whether two formats of fewer than 16 bits have one arithmetic, as fp8 with any scales has.
 
     >>> alike("fp8", "fp8-block"), alike("nvfp4", "int4"), alike("bf16", "bf16")
     (True, False, False)

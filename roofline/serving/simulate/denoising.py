@@ -50,7 +50,7 @@ class BlockDiffusion(Struct, frozen=True):
 
     @property
     def lengths(self) -> None:
-        """Lengths of drafts that follow the batch, of which there are none."""
+        """None: the length of a block does not follow the batch."""
         return None
 
     def blocks(self, output: Integers) -> Integers:
@@ -59,7 +59,7 @@ class BlockDiffusion(Struct, frozen=True):
         return found
 
     def paced(self, given: Requests) -> PacedDrafts:
-        """No requests whose steps are counted as they run."""
+        """No drafts that follow the batch: the steps of a request are known before it runs."""
         return UNPACED
 
     def in_rounds(self, given: Requests) -> Requests:
@@ -67,9 +67,9 @@ class BlockDiffusion(Struct, frozen=True):
         return replace(given, output=1 + self.blocks(given.output) * self.steps)
 
     def in_tokens(self, served: ServedRequests, given: Requests) -> ServedRequests:
-        """Requests that were served in steps, with their tokens.
+        """Served requests counted in tokens again, from those counted in steps.
 
-        The first block is there as a whole, when as large a share of the steps has run.
+        Tokens of a block appear together: the first of them when all steps of the first block ran.
         """
         output = given.output[served.number]
         first = (served.finish - served.first_token) / self.blocks(output)
@@ -100,7 +100,7 @@ class DenoisingSteps(Struct, frozen=True):
     """Requests, whose lengths say how long contexts are."""
 
     def server(self, plain: Server) -> Server:
-        """Server whose sequences have room for their blocks, and are longer than the loop knows.
+        """Server with room for the block of each sequence, in its steps and in its cache.
 
         InfeasibleError where no step, or no cache, has room for a block.
         """

@@ -76,8 +76,6 @@ MOST_KERNELS: Final = 8
 """Deployments whose kernels it keeps as well, of some megabytes each; see `keep_kernels`."""
 LONGEST: Final = 131_072
 """Longest context of networks that state none. [token]"""
-
-
 UNSTAGED: Final = np.empty(0)
 """Times of a pipeline where there is none."""
 

@@ -1,4 +1,4 @@
-"""Derivations of the headline figures of a plan, its assumptions, its break-even with training."""
+"""Derivations of a plan's headline figures, its assumptions, and its break-even with training."""
 
 from typing import Any, Final
 
