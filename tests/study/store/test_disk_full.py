@@ -161,10 +161,10 @@ import sys
 from pathlib import Path
 from roofline.errors import RooflineError
 from roofline.study.executors.local import Local
-from roofline.study.store.folder import Task, run
+from roofline.study.store.folder import SweepTask, run
 from tests.study.store.works import Rows
 try:
-    run(Path(sys.argv[1]), Task("abc", 300_000, 64_000, Rows()), Local(int(sys.argv[2])))
+    run(Path(sys.argv[1]), SweepTask("abc", 300_000, 64_000, Rows()), Local(int(sys.argv[2])))
 except RooflineError as error:
     sys.exit(f"{error.exit_code} {error.told}")
 """
