@@ -203,6 +203,8 @@ class Problem(Struct, frozen=True):
     notes: tuple[str, ...]
     job: Job | None = None
     """Tokens that have to be through in a time; None for traffic that goes on."""
+    trained: float | None = None
+    """Tokens that the network was trained on; None leaves the comparison out. [token]"""
 
 
 class Search(Struct, frozen=True):
@@ -226,6 +228,7 @@ def _problem(asked: Planning) -> Problem:
     setting.check_share(asked.memory_utilization)
     share, spares = headroom_of(asked.headroom)
     job = job_of(asked)
+    trained = setting.tokens_of("training_tokens", asked.training_tokens)
     sure = share_of("confidence", asked.confidence, "write 90%")
     network = setting.network_of(asked.model)
     check_parts(network, asked.mla, asked.routing)
@@ -341,6 +344,7 @@ def _problem(asked: Planning) -> Problem:
         apart,
         tuple(notes),
         job,
+        trained,
     )
 
 
@@ -399,7 +403,7 @@ def _answer(problem: Problem, search: Search) -> Result:
         "headroom": problem.goal.headroom,
         "spares": problem.goal.spares,
         "seed": asked.seed,
-        "training_tokens": asked.training_tokens,
+        "training_tokens": problem.trained,
         "simulation": ""
         if curve is not None and not asked.rate_curve  # no option makes its curve a rate
         else simulation(search.plan, model, same, problem.kinds.formats),
@@ -408,7 +412,7 @@ def _answer(problem: Problem, search: Search) -> Result:
         search.plan,
         problem.kinds,
         given=given,
-        training_tokens=setting.tokens_of("training_tokens", asked.training_tokens),
+        training_tokens=problem.trained,
         pools=problem.pools,
         notes=problem.notes,
         follow=problem.follow,

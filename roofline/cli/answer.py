@@ -119,7 +119,7 @@ def _compared(result: Result) -> dict[str, Any]:
 @options.takes(LayoutComparison)
 def layouts(
     context: typer.Context,
-    top: Annotated[int, typer.Option(min=0, help="LayoutComparison to print; 0 for all.")] = 20,
+    top: Annotated[int, typer.Option(min=0, help="Layouts to print; 0 for all.")] = 20,
 ) -> None:
     """Price every layout of a network on a number of GPUs, and say which is best for what."""
     answered(

@@ -71,7 +71,7 @@ def models(context: typer.Context, format_: options.FormatOf = OutputFormat.TABL
 def show(
     name: options.Model,
     kv: Annotated[
-        str, typer.Option("--kv", *aliases_of("kv"), help="OutputFormat of the KV cache.")
+        str, typer.Option("--kv", *aliases_of("kv"), help="Format of the KV cache.")
     ] = "bf16",
     format_: options.FormatOf = OutputFormat.TABLE,
 ) -> None:

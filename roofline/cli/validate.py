@@ -91,7 +91,7 @@ class RowKind(StrEnum):
 def validate(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="Measurements: Parquet or CSV, time_s in seconds.")],
-    kind: Annotated[RowKind, typer.Option(help="RowKind of kernel that the rows are.")],
+    kind: Annotated[RowKind, typer.Option(help="Kind of kernel that the rows are.")],
     where: Annotated[
         str, typer.Option(help="Rows to take: gpu=h100_sxm,backend=vllm|trtllm; , is and, | is or.")
     ] = "",

@@ -6,11 +6,13 @@ import re
 import shlex
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
+import roofline
 from roofline import cli
 from roofline.cli import streams
 from roofline.cli.flags import ALIASES
@@ -71,6 +73,14 @@ class Screen(io.StringIO):
         return True
 
 
+CLASSES = {
+    name
+    for path in Path(roofline.__file__).parent.rglob("*.py")
+    for name in re.findall(r"^class (\w*[a-z][A-Z]\w*)", path.read_text("utf-8"), re.MULTILINE)
+}
+"""Names of classes in several words, which are no words of a help text."""
+
+
 def commands() -> list[tuple[str, ...]]:
     """Names of all commands and of those below them."""
     group = cli._commands.__wrapped__(*cli.COMMANDS)
@@ -123,6 +133,7 @@ def test_help_is_whole_and_as_wide_as_the_terminal(
     assert max(map(len, lines)) <= width
     assert "..." not in re.sub(r"\[ARGS\]\.\.\.|\w+\.\.\. <|\{\w+\}\.\.\.|\[\w+\]\.\.\.", "", text)
     assert "list[" not in text
+    assert not set(text.split()) & CLASSES
     assert not [line for line in lines if re.search(r"\w-$", line)]  # no name is broken
     assert all(f"{code} {said}" in " ".join(text.split()) for code, said in EXIT_CODES.items())
     if names:
